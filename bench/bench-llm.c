@@ -95,9 +95,9 @@ static void head(const struct llm_report * r, bool once, bool range) {
                                   : "by parts: one layer of each kind and the head computed, each "
                                     "submitted by itself, the rest multiplied",
            once ? "; first runs, which load all that they need" : "");
-    printf("%-13s %-9s %-12s %-9s %9s %7s %8s %6s %9s %7s %6s %9s %8s", "model", "file", "case",
-           "part", "ms", "kernels", "dispatch", "PDIs", "MB", "% short", "waits", "stream-op",
-           "GB");
+    printf("%-13s %-9s %-12s %-9s %9s %7s %8s %6s %9s %7s %6s %9s %8s %8s", "model", "file", "case",
+           "part", "ms", "kernels", "dispatch", "PDIs", "MB", "% short", "waits", "stream-op", "GB",
+           "flush MB");
     for (int i = 0; i < LLM_CAUSES; i++) {
         printf(" %8s", r->causes[i]);
     }
@@ -110,9 +110,10 @@ struct names {
 
 static void row(const struct names * n, const char * part, const struct llm_report * r,
                 const struct llm_figures * f) {
-    printf("%-13s %-9s %-12s %-9s %9.3f %7.0f %8.0f %6.0f %9.1f %7.1f %6.0f %9.0f %8.3f", n->model,
-           n->file, n->what, part, f->ms, f->kernels, f->dispatches, f->pdi_loads, f->bytes * 1e-6,
-           llm_short_runs(r, f), f->waits, f->operations, f->memory * 1e-9);
+    printf("%-13s %-9s %-12s %-9s %9.3f %7.0f %8.0f %6.0f %9.1f %7.1f %6.0f %9.0f %8.3f %8.3f",
+           n->model, n->file, n->what, part, f->ms, f->kernels, f->dispatches, f->pdi_loads,
+           f->bytes * 1e-6, llm_short_runs(r, f), f->waits, f->operations, f->memory * 1e-9,
+           f->flushed * 1e-6);
     for (int i = 0; i < LLM_CAUSES; i++) {
         printf(" %8.1f", f->ms > 0 ? 100 * f->causes[i] / f->ms : 0);
     }

@@ -51,6 +51,7 @@ struct ggml_backend_hsa_stats {
     uint64_t waits;            // times that the host waited for the device, ends of graphs included
     uint64_t packets;          // that kernels were sent to a NPU in: those that follow each other
                                // on one program are one
+    uint64_t flushed_bytes;    // of the CPU's caches, for a NPU, which does not snoop them
 };
 
 // What an emulated device counts in its machine; see ggml_backend_hsa_get_counters.
@@ -65,8 +66,8 @@ struct ggml_backend_hsa_counters {
 };
 
 // Where the modelled time of an emulated NPU went; see ggml_backend_hsa_get_account. The causes are
-// core, bank, lock, stream, start-up, DDR, control, reconfig and host (docs/profiling.md).
-enum { GGML_BACKEND_HSA_CAUSES = 9, GGML_BACKEND_HSA_RUNS = 7 };
+// core, bank, lock, stream, start-up, DDR, control, reconfig, host and flush (docs/profiling.md).
+enum { GGML_BACKEND_HSA_CAUSES = 10, GGML_BACKEND_HSA_RUNS = 7 };
 
 struct ggml_backend_hsa_account {
     uint64_t size; // of this struct, set by the caller: later versions append to it
@@ -89,6 +90,7 @@ struct ggml_backend_hsa_account {
     struct {
         uint64_t below, read, written;
     } runs[GGML_BACKEND_HSA_RUNS];
+    uint64_t flushed; // bytes of the CPU's caches, by us and by what packets declare
 };
 
 // False when dev is not one of ours.

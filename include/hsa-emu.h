@@ -11,6 +11,9 @@
 //   would
 //                           end the process there stops the queue with a message
 //   GGML_HSA_EMU_CONTEXT_IDS  with it: ids of hardware contexts before they come round, 255
+//   GGML_HSA_EMU_CACHES     1: NPUs see memory behind the CPU's caches, as real ones do; another
+//                           number is a seed for the lines that are written back by themselves
+//   GGML_HSA_EMU_REST       1: the array of a NPU is cleared before each doorbell, as after a rest
 #ifndef HSA_EMU_H
 #define HSA_EMU_H
 
@@ -49,7 +52,7 @@ hsa_status_t hsa_emu_columns(hsa_agent_t agent, uint32_t * columns);
 // Where modelled time went: so many cycles of the clock to each cause, which together are the time.
 // A cycle of the array is shared out among the cores that are switched on; a running core's part is
 // its own, a waiting one's goes to what the array waits for. docs/profiling.md has the causes.
-enum { HSA_EMU_CAUSES = 9, HSA_EMU_RUNS = 7 };
+enum { HSA_EMU_CAUSES = 10, HSA_EMU_RUNS = 7 };
 
 struct hsa_emu_account {
     uint64_t size; // of this struct, set by the caller: later versions append to it
@@ -72,6 +75,7 @@ struct hsa_emu_account {
     struct {
         uint64_t below, read, written;
     } runs[HSA_EMU_RUNS];
+    uint64_t flushed; // bytes of the host's caches, by the program and by what packets declare
 };
 
 // dispatch 0 asks for all of a NPU's dispatches since hsa_init, n for the n-th alone, in the order
@@ -97,6 +101,12 @@ struct hsa_emu_native {
 
 // HSA_STATUS_ERROR_INVALID_AGENT for an agent that is emulated, or no NPU.
 hsa_status_t hsa_emu_native(hsa_agent_t agent, struct hsa_emu_native * out);
+
+// The program flushed these bytes from the CPU's caches, because the NPU does not snoop them: it is
+// in the account, and with GGML_HSA_EMU_CACHES the NPU sees what was written, and the program what
+// the NPU wrote. Who has real hardware uses the CPU's instruction. HSA_STATUS_ERROR_INVALID_AGENT
+// for a handle that is no emulated NPU: then that is to be done.
+hsa_status_t hsa_emu_flushed(hsa_agent_t agent, const void * at, size_t size);
 
 // Text of the last packet error of an agent; handle 0 asks for the last error of hsa_init (also
 // while the runtime is not initialised). Empty when there was none. The text belongs to the calling

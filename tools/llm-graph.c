@@ -158,6 +158,26 @@ static const char * set_rows(const struct llm_graph * g) {
     return NULL;
 }
 
+const char * llm_graph_write(const struct llm_graph * g) {
+    if (!g->inputs.mask) {
+        return NULL;
+    }
+    const char * why = set_mask(g);
+    ggml_backend_tensor_memset(g->inputs.positions, 0, 0, ggml_nbytes(g->inputs.positions));
+    return why ? why : set_rows(g);
+}
+
+const char * llm_graph_read(const struct llm_graph * g) {
+    struct ggml_tensor * t = ggml_graph_node(g->graph, ggml_graph_n_nodes(g->graph) - 1);
+    void * result = malloc(ggml_nbytes(t));
+    if (!result) {
+        return "no memory for the result";
+    }
+    ggml_backend_tensor_get(t, result, 0, ggml_nbytes(t));
+    free(result);
+    return NULL;
+}
+
 const char * llm_graph_place(struct llm_graph * g, ggml_backend_t stream) {
     bool layers = g->inputs.mask;
     g->of_cache = layers ? ggml_backend_alloc_ctx_tensors(g->cache, stream) : NULL;
@@ -170,8 +190,7 @@ const char * llm_graph_place(struct llm_graph * g, ggml_backend_t stream) {
         return NULL;
     }
     ggml_backend_buffer_clear(g->of_cache, 0);
-    const char * why = set_mask(g);
-    return why ? why : set_rows(g);
+    return llm_graph_write(g);
 }
 
 // ---- counting ----

@@ -133,6 +133,7 @@ static void tell(struct llm_device * device, const struct state * a, const struc
     out->kernels = (double) (b->stats.dispatches - a->stats.dispatches);
     out->pdi_loads = (double) (y->pdi_loads - x->pdi_loads);
     out->bytes = 4 * (double) (y->stream_words - x->stream_words);
+    out->flushed = (double) (y->flushed - x->flushed);
     out->ms = (double) (y->ns - x->ns) * 1e-6;
     for (int i = 0; i < LLM_CAUSES; i++) {
         snprintf(device->causes[i], sizeof device->causes[i], "%s", y->causes[i].name);
@@ -230,6 +231,10 @@ const char * llm_measure(struct llm_device * device, const struct decoder_model 
     if (!why) {
         why = llm_graph_place(&g, device->stream);
         why = why ? why : compute(device, &g, &before);
+        if (!why && part == LLM_WHOLE) {
+            why = llm_graph_write(&g);
+            why = why ? why : llm_graph_read(&g);
+        }
     }
     if (!why) {
         after = state_of(device);
@@ -254,6 +259,7 @@ void llm_add(struct llm_figures * to, const struct llm_figures * part, double ti
     to->kept += part->kept * times;
     to->pdi_loads += part->pdi_loads * times;
     to->waits += part->waits * times;
+    to->flushed += part->flushed * times;
     to->operations += part->operations * times;
     to->by_host += part->by_host * times;
     to->on_cpu += part->on_cpu * times;

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LLM_CAUSES = 9, LLM_RUNS = 7 };
+enum { LLM_CAUSES = 10, LLM_RUNS = 7 };
 
 struct llm_figures {
     // Of the graph.
@@ -21,6 +21,7 @@ struct llm_figures {
     double kernels, dispatches; // dispatches: kernels that follow each other may be one
     double kept, pdi_loads, operations, by_host, on_cpu;
     double waits;                             // of the host, before the end of the graph
+    double flushed;                           // bytes of the CPU's caches
     double bytes;                             // through the shim, both ways
     double read[LLM_RUNS], written[LLM_RUNS]; // the same by the length of their runs
     double memory; // of the device, the weights in whatever form they are kept included
@@ -49,7 +50,8 @@ enum llm_part { LLM_LAYER, LLM_HEAD, LLM_WHOLE };
 // Computes a layer of that kind, the head, or all layers and the head in one graph; what is wrong,
 // or NULL. A layer or the head is computed twice and the second time told. The whole is computed
 // once, behind a graph with one layer of each kind and the head: that has loaded and planned what
-// it needs, and leaves the array as the whole does.
+// it needs, and leaves the array as the whole does. With the whole goes what a program does around
+// it: it writes the token's inputs and reads its result.
 const char * llm_measure(struct llm_device * device, const struct decoder_model * m,
                          enum llm_part part, int kind, int64_t tokens, int64_t context,
                          struct llm_figures * out);

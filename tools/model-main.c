@@ -111,7 +111,8 @@ static void print_text(const struct report * r) {
     printf("  %-11s %.0f a token in %.0f dispatches, %.0f PDIs loaded, %.0f operations of their "
            "streams\n",
            "kernels", f->kernels, f->dispatches, f->pdi_loads, f->operations);
-    printf("  %-11s %.0f nodes, %.0f waits within a token\n", "by the host", f->by_host, f->waits);
+    printf("  %-11s %.0f nodes, %.0f waits within a token, %.3f MB flushed from caches\n",
+           "by the host", f->by_host, f->waits, f->flushed * 1e-6);
     printf("  %-11s %.1f MB on the device, %.1f MB through the shim for a token\n", "memory",
            f->memory * 1e-6, f->bytes * 1e-6);
     printf("  %-11s %.3f ms a token, modelled, clock %s (%llu MHz)%s\n", "time", f->ms, l->clock,
@@ -184,6 +185,7 @@ static int print_json(const struct report * r) {
         {"memory_bytes", f->memory},
         {"shim_bytes", f->bytes},
         {"dispatches", f->dispatches},
+        {"flushed_bytes", f->flushed},
     };
     int n = l->way == LLM_COUNTED ? 14 : (int) (sizeof whole / sizeof whole[0]);
     for (int i = 0; i < n; i++) {

@@ -206,6 +206,7 @@ static const char * const meanings[GGML_BACKEND_HSA_CAUSES] = {
     "the instruction stream",
     "the array is configured",
     "host and driver hand over",
+    "the CPU's caches are flushed",
 };
 
 static void put_causes(struct buf * b, const struct report * r) {

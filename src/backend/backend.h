@@ -139,6 +139,9 @@ void buffer_written(const struct ggml_tensor * tensor, size_t offset, size_t siz
 // Where the tensor lies: *agent is who can copy it, NULL where the host sees it itself. False: in
 // memory of a device that is not ours.
 bool buffer_find(const struct ggml_tensor * tensor, struct hsac_agent ** agent);
+// The NPU whose memory it lies in, of either type: whoever touches it there says so
+// (hsac_host_begin, hsac_host_end). NULL: in no NPU's.
+struct hsac_agent * buffer_npu(const struct ggml_tensor * tensor);
 // Has the tensor a place in memory of the device, so that no other could write it?
 bool buffer_is_on(const struct ggml_tensor * tensor, struct hsa_device * device);
 

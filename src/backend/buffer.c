@@ -168,6 +168,27 @@ bool buffer_is_on(const struct ggml_tensor * tensor, struct hsa_device * device)
     return buffer && buffer->buft == buft_handle(&device->buft);
 }
 
+struct hsac_agent * buffer_npu(const struct ggml_tensor * tensor) {
+    ggml_backend_buffer_t buffer = buffer_of(tensor);
+    struct hsa_buffer * b = buffer ? buffer->context : NULL;
+    return b && hsac_agent_kind(b->device->agent) == HSAC_NPU ? b->device->agent : NULL;
+}
+
+// They may overlap.
+static void move_on_host(const struct ggml_tensor * src, struct ggml_tensor * dst, size_t size) {
+    struct hsac_agent *from = buffer_npu(src), *to = buffer_npu(dst);
+    if (from) {
+        hsac_host_begin(from, src->data, size);
+    }
+    if (to) {
+        hsac_host_begin(to, dst->data, size);
+    }
+    memmove(dst->data, src->data, size);
+    if (to) {
+        hsac_host_end(to, dst->data, size);
+    }
+}
+
 static bool buffer_cpy_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * src,
                               struct ggml_tensor * dst) {
     ggml_backend_buffer_t from = src->view_src ? src->view_src->buffer : src->buffer;
@@ -179,8 +200,12 @@ static bool buffer_cpy_tensor(ggml_backend_buffer_t buffer, const struct ggml_te
         // An NPU's own, or the host's: they may even overlap.
         if (host_sees(buffer)) {
             buffer_written(dst, 0, size);
-            memmove(dst->data, src->data, size);
+            move_on_host(src, dst, size);
         } else {
+            struct hsac_agent * npu = buffer_npu(src);
+            if (npu) {
+                hsac_host_begin(npu, src->data, size);
+            }
             buffer_set_tensor(buffer, dst, src->data, 0, size);
         }
         return true;
@@ -189,8 +214,15 @@ static bool buffer_cpy_tensor(ggml_backend_buffer_t buffer, const struct ggml_te
         return false; // memory of another device: ggml goes through the host
     }
     if (host_sees(buffer)) {
+        struct hsac_agent * npu = buffer_npu(dst);
         buffer_written(dst, 0, size);
+        if (npu) {
+            hsac_host_begin(npu, dst->data, size);
+        }
         buffer_get_tensor(from, src, dst->data, 0, size);
+        if (npu) {
+            hsac_host_end(npu, dst->data, size);
+        }
         return true;
     }
     struct hsa_device *a = ((struct hsa_buffer *) from->context)->device,
@@ -264,7 +296,7 @@ static ggml_backend_buffer_t buft_alloc_buffer(ggml_backend_buffer_type_t buft, 
         return NULL;
     }
     shadows_init(&b->shadows, device->agent);
-    panels_init(&b->panels);
+    panels_init(&b->panels, device->agent);
     return ggml_backend_buffer_init(buft, buffer_iface, b, size);
 }
 

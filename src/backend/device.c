@@ -167,6 +167,7 @@ bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_
         .operations = atomic_load(&device->operations),
         .waits = atomic_load(&device->waits),
         .packets = atomic_load(&device->packets),
+        .flushed_bytes = hsac_agent_flushed(device->agent),
     };
     return true;
 }
@@ -208,6 +209,7 @@ bool ggml_backend_hsa_get_account(ggml_backend_dev_t dev, struct ggml_backend_hs
         .bank_stalls = c.bank_stalls,
         .stream_words = c.stream_words,
         .ns = c.ns,
+        .flushed = c.flushed,
         .clock = c.clock,
         .mhz = c.mhz,
     };

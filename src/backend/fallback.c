@@ -147,11 +147,39 @@ bool fallback_waits(const struct fallback * f) {
     return f->graph && ggml_graph_n_nodes(f->graph) > 0;
 }
 
+// What the CPU reads and writes in memory of a NPU, which does not snoop its caches.
+static void touch_begin(struct ggml_cgraph * graph) {
+    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+        const struct ggml_tensor * node = ggml_graph_node(graph, i);
+        for (int k = -1; k < GGML_MAX_SRC; k++) {
+            const struct ggml_tensor * t = k < 0 ? node : node->src[k];
+            struct hsac_agent * npu = t ? buffer_npu(t) : NULL;
+            if (npu) {
+                hsac_host_begin(npu, t->data, ggml_nbytes(t));
+            }
+        }
+    }
+}
+
+static void touch_end(struct ggml_cgraph * graph) {
+    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+        const struct ggml_tensor * written[OP_MAX_WRITES];
+        int n = op_writes(ggml_graph_node(graph, i), written);
+        for (int k = 0; k < n; k++) {
+            struct hsac_agent * npu = buffer_npu(written[k]);
+            if (npu) {
+                hsac_host_end(npu, written[k]->data, ggml_nbytes(written[k]));
+            }
+        }
+    }
+}
+
 enum status fallback_run(struct fallback * f, struct error * err) {
     struct mirror * mirror = NULL;
     if (!fallback_waits(f)) {
         return ST_OK;
     }
+    touch_begin(f->graph);
     enum status st = mirror_new(f->graph, &mirror, err);
     if (st == ST_OK) {
         enum ggml_status status = ggml_backend_graph_compute(f->cpu, f->graph);
@@ -161,6 +189,7 @@ enum status fallback_run(struct fallback * f, struct error * err) {
         }
     }
     st = st == ST_OK ? mirror_write(mirror, err) : st;
+    touch_end(f->graph);
     ggml_graph_clear(f->graph);
     f->bytes = 0;
     mirror_free(mirror);

@@ -18,7 +18,7 @@ enum { MAX_ROWS = 256, MAX_KERNELS = 1 << 14 };
 
 struct row {
     char name[100];
-    uint64_t nodes, dispatches, pdi_loads, words, ns, causes[HSAC_CAUSES];
+    uint64_t nodes, dispatches, pdi_loads, words, flushed, ns, causes[HSAC_CAUSES];
     uint64_t read[HSAC_RUNS], written[HSAC_RUNS]; // bytes by the length of their runs
 };
 
@@ -39,6 +39,7 @@ static void add(struct row * r, const struct hsac_account * a) {
     r->dispatches += a->dispatches;
     r->pdi_loads += a->pdi_loads;
     r->words += a->stream_words;
+    r->flushed += a->flushed;
     r->ns += a->ns;
     for (int i = 0; i < HSAC_CAUSES; i++) {
         r->causes[i] += a->causes[i].cycles;
@@ -276,6 +277,7 @@ static void print_table(struct profile * p) {
         total.dispatches += r->dispatches;
         total.pdi_loads += r->pdi_loads;
         total.words += r->words;
+        total.flushed += r->flushed;
         total.ns += r->ns;
         for (int k = 0; k < HSAC_CAUSES; k++) {
             total.causes[k] += r->causes[k];
@@ -288,6 +290,8 @@ static void print_table(struct profile * p) {
     print_row(p, &total);
     if (p->modelled) {
         print_runs(p, &total);
+        fprintf(stderr, "%-*s %10.3f\n", p->each ? KERNEL_WIDTH : NAME_WIDTH,
+                "flushed from the CPU's caches", (double) total.flushed / 1e6);
     }
 }
 

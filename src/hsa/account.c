@@ -23,6 +23,7 @@ static bool ask(const struct hsac_agent * a, uint64_t dispatch, struct hsac_acco
         .bank_stalls = c.bank_stalls,
         .stream_words = c.stream_words,
         .ns = c.ns,
+        .flushed = c.flushed,
         .clock = c.clock,
         .mhz = c.mhz,
     };

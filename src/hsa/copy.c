@@ -111,7 +111,9 @@ enum status hsac_write(struct hsac_agent * a, void * to, const void * from, size
     if (a->kind == HSAC_GPU) {
         return pass(a, WRITE, to, (char *) (uintptr_t) from, 0, size, err);
     }
+    hsac_host_begin(a, to, size);
     memcpy(to, from, size);
+    hsac_host_end(a, to, size);
     return ST_OK;
 }
 
@@ -120,6 +122,7 @@ enum status hsac_read(struct hsac_agent * a, void * to, const void * from, size_
     if (a->kind == HSAC_GPU) {
         return pass(a, READ, (char *) (uintptr_t) from, to, 0, size, err);
     }
+    hsac_host_begin(a, from, size);
     memcpy(to, from, size);
     return ST_OK;
 }
@@ -129,14 +132,19 @@ enum status hsac_fill(struct hsac_agent * a, void * to, uint8_t value, size_t si
     if (a->kind == HSAC_GPU) {
         return pass(a, FILL, to, NULL, value, size, err);
     }
+    hsac_host_begin(a, to, size);
     memset(to, value, size);
+    hsac_host_end(a, to, size);
     return ST_OK;
 }
 
 enum status hsac_copy(struct hsac_agent * a, void * to, const void * from, size_t size,
                       struct error * err) {
     if (a->kind == HSAC_NPU) {
+        hsac_host_begin(a, from, size);
+        hsac_host_begin(a, to, size);
         memmove(to, from, size);
+        hsac_host_end(a, to, size);
         return ST_OK;
     }
     enum status st = hsac_check_fork(a, err);

@@ -42,6 +42,7 @@
     X(hsa_emu_account)                                                                             \
     X(hsa_emu_columns)                                                                             \
     X(hsa_emu_native)                                                                              \
+    X(hsa_emu_flushed)                                                                             \
     X(hsa_emu_last_error)
 
 struct hsac_api {
@@ -64,9 +65,10 @@ enum {
 struct hsac_abi {
     char name;
     bool signals; // packets carry a completion signal
-    // Slot and payload are in device-visible memory; all of both that matters is written.
-    void (*write)(const struct hsac_dispatch * d, hsa_signal_t completion, void * slot,
-                  void * payload);
+    // Slot and payload are in memory of the runtime; all of both that matters is written. Operands
+    // are declared with their sizes, or with 0, and then not flushed by it.
+    void (*write)(const struct hsac_dispatch * d, bool declares, hsa_signal_t completion,
+                  void * slot, void * payload);
     // NULL, or why this dispatch cannot be expressed.
     const char * (*refuse)(const struct hsac_dispatch * d);
 };
@@ -197,6 +199,7 @@ struct hsac_agent {
     struct hsac_block * blocks; // sorted by base
     size_t n_blocks, max_blocks;
     uint64_t used[HSAC_POOLS];
+    uint64_t flushed; // atomic
 
     struct hsac_ring ring; // of a NPU
     struct hsac_stage stage;
@@ -270,6 +273,10 @@ enum status hsac_watch_error(const struct hsac_watch * w, const struct hsac_agen
 uint64_t hsac_account_count(const struct hsac_agent * a);
 void hsac_account_tell(struct hsac_agent * a, uint64_t before, uint64_t first_index,
                        uint32_t n_packets);
+
+// flush.c: does the runtime flush, by what packets declare? And is what was asked for known?
+bool hsac_declares(void);
+enum status hsac_flush_check(struct error * err);
 
 // copy.c
 void hsac_stage_free(struct hsac_agent * a);

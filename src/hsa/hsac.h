@@ -81,6 +81,15 @@ enum status hsac_fill(struct hsac_agent * a, void * to, uint8_t value, size_t si
 enum status hsac_copy(struct hsac_agent * a, void * to, const void * from, size_t size,
                       struct error * err);
 
+// A NPU does not snoop the CPU's caches: whoever touches its memory by himself says so. Before the
+// host reads bytes that the NPU may have written, or writes bytes in whose lines it may have; and
+// after the host has written. Nothing that is in flight may touch them, or lines that they begin or
+// end in. The functions above do this themselves, and hsac_alloc for what it hands out; a GPU needs
+// none of it.
+void hsac_host_begin(struct hsac_agent * a, const void * at, size_t size);
+void hsac_host_end(struct hsac_agent * a, const void * at, size_t size);
+uint64_t hsac_agent_flushed(const struct hsac_agent * a); // bytes, so far
+
 // Who writes and reads through ggml gets no status. So bytes that could not be written are
 // remembered until they are written or freed, and bytes that could not be read until somebody is
 // told: a graph asks before it reads a tensor, or writes it, and says what its nodes have written.
@@ -103,7 +112,7 @@ struct hsac_dispatch { // a kernel of a NPU
     int n_operands;
     struct {
         void * addr;
-        uint64_t size;
+        uint64_t size;             // that it owns; what is flushed is another matter, see flush.c
     } operands[HSAC_MAX_OPERANDS]; // in HSAC_POOL_DATA
 };
 
@@ -141,6 +150,8 @@ enum status hsac_queue_admits(struct hsac_queue * q, const struct hsac_dispatch 
                               struct error * err);
 // The allocation in which addr lies; false: in none.
 bool hsac_agent_block(struct hsac_agent * a, const void * addr, char ** base, uint64_t * size);
+// Does addr lie in HSAC_POOL_HOST? The usual question, where nobody has such memory, locks nothing.
+bool hsac_agent_is_host(struct hsac_agent * a, const void * addr);
 // May the PDI's memory be freed, now that all dispatches on it are complete? The agent's queue
 // knows it no longer then: another one may come to lie at its address. False: the runtime remembers
 // PDIs by their addresses for as long as it lives.
@@ -165,7 +176,7 @@ struct hsac_counters { // what the emulated runtime counts; all 0 on a real one
 bool hsac_agent_counters(const struct hsac_agent * a, struct hsac_counters * out);
 
 // Where the modelled time of an emulated NPU went.
-enum { HSAC_CAUSES = 9, HSAC_RUNS = 7 };
+enum { HSAC_CAUSES = 10, HSAC_RUNS = 7 };
 struct hsac_account {
     uint64_t dispatches, pdi_loads, cycles, bundles, core_stalls, bank_stalls, stream_words, ns;
     struct {
@@ -177,6 +188,7 @@ struct hsac_account {
     struct {
         uint64_t below, read, written; // bytes, as in hsa-emu.h
     } runs[HSAC_RUNS];
+    uint64_t flushed;
 };
 // False: it is no emulated NPU.
 bool hsac_agent_account(const struct hsac_agent * a, struct hsac_account * out);

@@ -56,7 +56,7 @@ static bool remember(struct hsac_agent * a, struct hsac_block block) {
     memmove(a->blocks + at + 1, a->blocks + at, (a->n_blocks - at) * sizeof *a->blocks);
     a->blocks[at] = block;
     a->n_blocks++;
-    a->used[block.pool] += block.size;
+    __atomic_fetch_add(&a->used[block.pool], block.size, __ATOMIC_RELAXED);
     return true;
 }
 
@@ -190,6 +190,9 @@ void * hsac_alloc(struct hsac_agent * a, enum hsac_pool pool, size_t size) {
     }
     pthread_mutex_unlock(&a->lock);
     pthread_mutex_unlock(&a->driver);
+    if (ptr && pool != HSAC_POOL_KERNARG) {
+        hsac_host_end(a, ptr, size); // the kernel wrote zeros to it
+    }
     return ptr;
 }
 
@@ -204,7 +207,7 @@ void hsac_free(struct hsac_agent * a, void * ptr) {
     struct hsac_block block = {0};
     if (ours) {
         block = a->blocks[at - 1];
-        a->used[block.pool] -= block.size;
+        __atomic_fetch_sub(&a->used[block.pool], block.size, __ATOMIC_RELAXED);
         memmove(&a->blocks[at - 1], &a->blocks[at], (a->n_blocks - at) * sizeof block);
         a->n_blocks--;
     }
@@ -247,6 +250,12 @@ bool hsac_agent_owns(struct hsac_agent * a, const void * addr, uint64_t size,
     }
     pthread_mutex_unlock(&a->lock);
     return owned;
+}
+
+bool hsac_agent_is_host(struct hsac_agent * a, const void * addr) {
+    enum hsac_pool pool = HSAC_POOL_DATA;
+    return __atomic_load_n(&a->used[HSAC_POOL_HOST], __ATOMIC_RELAXED) &&
+           hsac_agent_owns(a, addr, 1, &pool) && pool == HSAC_POOL_HOST;
 }
 
 bool hsac_agent_block(struct hsac_agent * a, const void * addr, char ** base, uint64_t * size) {

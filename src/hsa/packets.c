@@ -22,8 +22,8 @@ static void publish(void * slot, const void * packet) {
     __atomic_store_n((uint16_t *) slot, header, __ATOMIC_RELEASE);
 }
 
-static void write_c(const struct hsac_dispatch * d, hsa_signal_t completion, void * slot,
-                    void * payload) {
+static void write_c(const struct hsac_dispatch * d, bool declares, hsa_signal_t completion,
+                    void * slot, void * payload) {
     struct aie_ert_payload * p = payload;
     uint32_t n = (uint32_t) d->n_operands;
     p->pdi = address(d->pdi);
@@ -35,7 +35,7 @@ static void write_c(const struct hsac_dispatch * d, hsa_signal_t completion, voi
     for (uint32_t i = 0; i < n; i++) {
         p->arguments[2 * i] = (uint32_t) address(d->operands[i].addr);
         p->arguments[2 * i + 1] = (uint32_t) (address(d->operands[i].addr) >> 32);
-        p->arguments[2 * n + i] = (uint32_t) d->operands[i].size;
+        p->arguments[2 * n + i] = declares ? (uint32_t) d->operands[i].size : 0;
     }
     for (uint32_t i = 3 + 3 * n; i < AIE_ERT_COUNT(n); i++) {
         p->arguments[i - 3] = 0;
@@ -49,10 +49,10 @@ static void write_c(const struct hsac_dispatch * d, hsa_signal_t completion, voi
     publish(slot, &packet);
 }
 
-static void write_b(const struct hsac_dispatch * d, hsa_signal_t completion, void * slot,
-                    void * payload) {
+static void write_b(const struct hsac_dispatch * d, bool declares, hsa_signal_t completion,
+                    void * slot, void * payload) {
     (void) completion;
-    write_c(d, (hsa_signal_t){0}, slot, payload);
+    write_c(d, declares, (hsa_signal_t){0}, slot, payload);
 }
 
 static const char * refuse_lost(const struct hsac_dispatch * d) {
@@ -73,12 +73,12 @@ static const char * refuse_ert(const struct hsac_dispatch * d) {
     return refuse_lost(d);
 }
 
-static void write_d(const struct hsac_dispatch * d, hsa_signal_t completion, void * slot,
-                    void * payload) {
+static void write_d(const struct hsac_dispatch * d, bool declares, hsa_signal_t completion,
+                    void * slot, void * payload) {
     uint64_t * args = payload;
     for (int i = 0; i < d->n_operands; i++) {
         args[i] = address(d->operands[i].addr);
-        args[d->n_operands + i] = d->operands[i].size;
+        args[d->n_operands + i] = declares ? d->operands[i].size : 0;
     }
     const struct aie_dispatch_packet packet = {
         .count = AIE_DISPATCH_COUNT,

@@ -116,7 +116,8 @@ static enum status queue_open(struct hsac_agent * a, struct error * err) {
 static void write_packet(struct hsac_agent * a, const struct hsac_dispatch * d, uint64_t ticket) {
     struct hsac_ring * ring = &a->ring;
     uint64_t slot = ring->next++ % AIE_ABI_QUEUE_PACKETS;
-    a->h->abi->write(d, ring->completion, (uint8_t *) ring->queue->base_address + 64 * slot,
+    a->h->abi->write(d, hsac_declares(), ring->completion,
+                     (uint8_t *) ring->queue->base_address + 64 * slot,
                      ring->payloads + HSAC_PAYLOAD_BYTES * slot);
     ring->tickets[slot] = ticket;
     ring->tags[slot] = d->tag;
@@ -555,7 +556,7 @@ enum status hsac_agent_set_idle(struct hsac_agent * a, const uint32_t * insts, s
     if (!ring->idle.insts) {
         ring->idle.insts = hsac_alloc(a, HSAC_POOL_STREAM, n * sizeof *insts);
         if (ring->idle.insts) {
-            memcpy(ring->idle.insts, insts, n * sizeof *insts);
+            hsac_write(a, ring->idle.insts, insts, n * sizeof *insts, NULL);
             ring->idle.n = n;
         } else {
             st = error_set(err, ST_NO_MEMORY, "%s: the device heap is full", a->name);
@@ -571,6 +572,7 @@ enum status hsac_queue_new(struct hsac_agent * a, struct hsac_queue ** out, stru
     *out = NULL;
     enum status checked = hsac_check_fork(a, err);
     checked = checked == ST_OK ? hsac_agent_check(a, err) : checked;
+    checked = checked == ST_OK ? hsac_flush_check(err) : checked;
     if (checked != ST_OK) {
         return checked;
     }

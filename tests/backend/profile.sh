@@ -19,13 +19,13 @@ if grep -q modelled "$work/err"; then
 fi
 GGML_HSA_PROFILE=1 "$add" "$plugin" >/dev/null 2>"$work/err" || fail "exit status $?"
 grep -Eq '^ggml-hsa: HSA0, modelled, clock phoenix \([0-9]+ MHz\)' "$work/err" || fail "no clock"
-for cause in core bank lock stream start-up DDR control reconfig host; do
+for cause in core bank lock stream start-up DDR control reconfig host flush; do
     grep -Eq "^op .* $cause( |\$)" "$work/err" || fail "no column $cause"
 done
 # One node, one kernel, one PDI; three tensors of 4 MiB pass the shim; the causes are all of the time.
-awk '/^ADD f32 / { n++; sum = 0; for (i = 6; i <= 14; i++) sum += $i
-                   if ($3 != 1 || $4 != 1 || $5 <= 0 || sum < 99 || sum > 101 || $15 != 1 ||
-                       $16 < 12.58 || $16 > 12.6) bad = 1
+awk '/^ADD f32 / { n++; sum = 0; for (i = 6; i <= 15; i++) sum += $i
+                   if ($3 != 1 || $4 != 1 || $5 <= 0 || sum < 99 || sum > 101 || $16 != 1 ||
+                       $17 < 12.58 || $17 > 12.6) bad = 1
                    time = $5 }
      /^total / { n++; if ($4 != time) bad = 1 }
      END { exit bad || n != 2 }' "$work/err" || fail "the row is not what one ADD is"

@@ -37,6 +37,23 @@ void hsac_free(struct hsac_agent * a, void * ptr) {
     free(p);
 }
 
+// What was flushed, and the sum of what lay there then: bytes that came later would be missing.
+static uint64_t flushed_bytes, flushed_sum;
+
+static uint64_t sum_of(const void * at, size_t size) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < size; i++) {
+        sum += ((const uint8_t *) at)[i];
+    }
+    return sum;
+}
+
+void hsac_host_end(struct hsac_agent * a, const void * at, size_t size) {
+    (void) a;
+    flushed_bytes += size;
+    flushed_sum += sum_of(at, size);
+}
+
 static const void * forgotten;
 static bool must_keep;
 
@@ -57,6 +74,7 @@ static int setup(void ** state) {
     (void) state;
     heap_used = 0;
     n_allocs = 0;
+    flushed_bytes = flushed_sum = 0;
     pdi = (struct store_pdi){.data = pdi_bytes, .size = sizeof pdi_bytes};
     for (int i = 0; i < 3; i++) {
         kernels[i] = (struct store_kernel){.pdi = &pdi, .insts = inst_words[i], .n_insts = 25};
@@ -96,6 +114,9 @@ static void uploaded_once(void ** state) {
     struct code_stream * pins[3] = {acquire(0, false, ST_OK), acquire(0, true, ST_OK),
                                     acquire(1, true, ST_OK)};
     assert_int_equal(n_allocs, 3); // the PDI and two streams
+    assert_int_equal(flushed_bytes, sizeof pdi_bytes + 2 * sizeof inst_words[0]);
+    assert_int_equal(flushed_sum, sum_of(pdi_bytes, sizeof pdi_bytes) +
+                                      sum_of(inst_words, 2 * sizeof inst_words[0]));
     code_release(&heap, pins, 3);
 }
 

@@ -44,10 +44,10 @@ static const json_t * check_kernel(const json_t * root, int i) {
     const json_t * k = json_array_get(json_object_get(root, "kernels"), (size_t) i);
     int64_t sum = 0;
     static const char * const causes[] = {"core", "bank",    "lock",     "stream", "start-up",
-                                          "DDR",  "control", "reconfig", "host"};
+                                          "DDR",  "control", "reconfig", "host",   "flush"};
     const json_t * by_cause = json_object_get(k, "causes");
-    assert_int_equal(json_object_size(by_cause), 9);
-    for (int c = 0; c < 9; c++) {
+    assert_int_equal(json_object_size(by_cause), 10);
+    for (int c = 0; c < 10; c++) {
         sum += number(by_cause, causes[c]);
     }
     assert_int_equal(number(k, "ns"), sum * 1000 / number(root, "mhz"));

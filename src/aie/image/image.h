@@ -120,7 +120,9 @@ struct txn_aim {   // an address patch of a joined stream, and what it was in it
 // another part would take for its own.
 enum status txn_join(const struct txn_part * parts, int n, uint32_t * out, size_t * n_words,
                      struct txn_aim ** aims, size_t * n_aims, struct error * err);
-void txn_aim(uint32_t * insts, const struct txn_aim * aim, int operand, uint32_t byte_offset);
+// Returns where something was written, and how many bytes: 0 where it stood there already.
+uint32_t * txn_aim(uint32_t * insts, const struct txn_aim * aim, int operand, uint32_t byte_offset,
+                   uint32_t * size);
 
 // ---- reading ----
 

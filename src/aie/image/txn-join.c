@@ -182,7 +182,14 @@ enum status txn_join(const struct txn_part * parts, int n, uint32_t * out, size_
     return st;
 }
 
-void txn_aim(uint32_t * insts, const struct txn_aim * aim, int operand, uint32_t byte_offset) {
-    insts[aim->word + PATCH_OPERAND] = (uint32_t) operand;
-    insts[aim->word + PATCH_OFFSET] = byte_offset;
+uint32_t * txn_aim(uint32_t * insts, const struct txn_aim * aim, int operand, uint32_t byte_offset,
+                   uint32_t * size) {
+    uint32_t * patch = insts + aim->word;
+    bool same = patch[PATCH_OPERAND] == (uint32_t) operand && patch[PATCH_OFFSET] == byte_offset;
+    *size = same ? 0 : 4 * (PATCH_OFFSET - PATCH_OPERAND + 1);
+    if (!same) {
+        patch[PATCH_OPERAND] = (uint32_t) operand;
+        patch[PATCH_OFFSET] = byte_offset;
+    }
+    return patch + PATCH_OPERAND;
 }

@@ -3,6 +3,7 @@
 // names more runs of rows than copies are worth, the host brings them together.
 #include "host-ops.h"
 #include "moves.h"
+#include "touch.h"
 
 #include <string.h>
 
@@ -73,7 +74,11 @@ enum status add_id_run(struct hsa_stream * s, struct ggml_tensor * node, struct 
     st = moves_rows(s, &table, node->src[2], &rows, &done, err);
     if (st == ST_OK && !done) {
         st = stream_wait(s, err); // the table may be on its way itself
+        struct hsac_agent * agent = s->device->agent;
+        touch_begin(agent, &table);
+        touch_begin(agent, &rows);
         st = st == ST_OK ? gather_by_host(node, room, err) : st;
+        touch_end(agent, &rows);
         atomic_fetch_add(&s->device->staged_operands, 1);
     }
     struct kernel_spec spec = sum_of(node, s->device->npu->arch);

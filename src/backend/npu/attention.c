@@ -9,6 +9,7 @@
 // keys that none of them sees.
 #include "kept.h"
 #include "moves.h"
+#include "touch.h"
 
 #include <string.h>
 
@@ -198,7 +199,9 @@ static enum status look_at_mask(struct hsa_stream * s, const struct ggml_tensor 
     }
     kept_void(s->npu->kept);
     const struct ggml_tensor * mask = node->src[MASK];
-    return npu_is_pending(s, mask->data, ggml_nbytes(mask)) ? stream_wait(s, err) : ST_OK;
+    enum status st = npu_is_pending(s, mask->data, ggml_nbytes(mask)) ? stream_wait(s, err) : ST_OK;
+    touch_begin(s->device->agent, &a->in[MASK]);
+    return st;
 }
 
 // ---- nodes ----
@@ -289,7 +292,7 @@ static enum status stage(struct hsa_stream * s, const struct ggml_tensor * node,
         to = a->in[i];
         given.ne[0] = to.ne[0] = a->in[K].ne[1];
         given.ne[1] = to.ne[1];
-        st = st == ST_OK ? host_copy(&given, &to, err) : st;
+        st = st == ST_OK ? npu_copy_by_host(s, &given, &to, err) : st;
     }
     return st;
 }

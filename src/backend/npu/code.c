@@ -115,6 +115,7 @@ static enum status upload(struct code_heap * h, struct store_kernel * k, bool ho
             hsac_free(h->agent, addr);
         } else {
             memcpy(addr, k->pdi->data, k->pdi->size);
+            hsac_host_end(h->agent, addr, k->pdi->size);
             k->pdi->device = addr;
         }
     }
@@ -136,6 +137,7 @@ static enum status upload(struct code_heap * h, struct store_kernel * k, bool ho
         return ST_OK;
     }
     memcpy(addr, k->insts, size);
+    hsac_host_end(h->agent, addr, size);
     s->kernel = k;
     s->addr = addr;
     s->us = kernel_us_of(h->arch, txn_cycles(k->insts, k->n_insts));

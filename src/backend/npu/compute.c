@@ -4,11 +4,32 @@
 // must touch what they read or write.
 #include "moves.h"
 #include "panels.h"
+#include "touch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 // ---- nodes that are kernels ----
+
+static enum status expand_by_host(struct hsa_stream * s, const struct plan_operand * o,
+                                  struct error * err) {
+    struct hsac_agent * agent = s->device->agent;
+    touch_begin(agent, &o->tensor);
+    touch_begin(agent, &o->kernel);
+    enum status st = host_expand(&o->tensor, &o->kernel, err);
+    touch_end(agent, &o->kernel);
+    return st;
+}
+
+enum status npu_copy_by_host(struct hsa_stream * s, const struct view * from,
+                             const struct view * to, struct error * err) {
+    struct hsac_agent * agent = s->device->agent;
+    touch_begin(agent, from);
+    touch_begin(agent, to);
+    enum status st = host_copy(from, to, err);
+    touch_end(agent, to);
+    return st;
+}
 
 // Gives operands that the kernel cannot take as they are a place in scratch, and fills the inputs.
 static enum status stage_operands(struct hsa_stream * s, struct plan * p, struct error * err) {
@@ -41,8 +62,7 @@ static enum status stage_operands(struct hsa_stream * s, struct plan * p, struct
         o->kernel.data = room;
         room += GGML_PAD(view_bytes(&o->kernel), BUFFER_ALIGNMENT);
         if (i < p->n_operands - 1) {
-            st = moves[i] ? moves_send(s, &o->tensor, &o->kernel, err)
-                          : host_expand(&o->tensor, &o->kernel, err);
+            st = moves[i] ? moves_send(s, &o->tensor, &o->kernel, err) : expand_by_host(s, o, err);
         }
     }
     return st;
@@ -79,7 +99,7 @@ static enum status kernels_run(struct hsa_stream * s, struct ggml_tensor * node,
     } else if (st == ST_OK && result->staged) {
         st = stream_wait(s, err);
         if (st == ST_OK) {
-            st = host_copy(&result->kernel, &result->tensor, err);
+            st = npu_copy_by_host(s, &result->kernel, &result->tensor, err);
         }
     }
     return st;
@@ -105,7 +125,12 @@ static enum status host_run(struct hsa_stream * s, struct ggml_tensor * node, st
     }
     st = stream_wait(s, err);
     atomic_fetch_add(&s->device->host_copies, 1);
-    return st == ST_OK ? host_compute(node, err) : st;
+    if (st == ST_OK && !op_is_view(node->op)) {
+        touch_node_begin(s->device->agent, node);
+        st = host_compute(node, err);
+        touch_node_end(s->device->agent, node);
+    }
+    return st;
 }
 
 static bool is_product(const struct ggml_tensor * node) {

@@ -58,6 +58,26 @@ void npu_stream_settled(struct hsa_stream * s) {
     }
     sent->n_held = 0;
     sent->n_written = 0;
+    for (size_t i = 0; i < sent->n_shared; i++) {
+        hsac_host_begin(s->device->agent, sent->shared[i].at, sent->shared[i].size);
+    }
+    sent->n_shared = 0;
+}
+
+// Memory of the host type is written and read by programs without a word to us. So it is as if they
+// had done it just before a kernel is sent that reads or writes it, and will again when it is
+// complete.
+static void share(struct hsa_stream * s, const struct hsac_dispatch * d) {
+    struct npu_stream * sent = s->npu;
+    for (int i = 0; i < d->n_operands; i++) {
+        if (hsac_agent_is_host(s->device->agent, d->operands[i].addr)) {
+            hsac_host_end(s->device->agent, d->operands[i].addr, d->operands[i].size);
+            if (i == d->n_operands - 1) { // the result
+                sent->shared[sent->n_shared].at = d->operands[i].addr;
+                sent->shared[sent->n_shared++].size = d->operands[i].size;
+            }
+        }
+    }
 }
 
 void npu_written(struct hsa_stream * s, const void * begin, size_t bytes) {
@@ -94,7 +114,8 @@ enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct
                      uint64_t us, struct error * err) {
     struct npu * npu = s->device->npu;
     struct npu_stream * sent = s->npu;
-    enum status st = sent->n_pins == MAX_IN_FLIGHT ? stream_wait(s, err) : ST_OK;
+    bool full = sent->n_pins == MAX_IN_FLIGHT || sent->n_shared == MAX_SHARED;
+    enum status st = full ? stream_wait(s, err) : ST_OK;
     struct code_stream * pin;
     if (st == ST_OK) {
         st = code_acquire(&npu->code, kernel, sent->n_pins > 0, d, &pin, err);
@@ -108,6 +129,7 @@ enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct
         store_put(npu->store, kernel);
         return st;
     }
+    share(s, d);
     d->us += us;
     sent->kernels[sent->n_pins] = kernel;
     sent->pins[sent->n_pins++] = pin;

@@ -10,6 +10,7 @@
 #define RECENT_PACKED 4
 #define RECENT_ROPES  4
 #define MAX_WRITTEN   256 // results between two waits that are told apart
+#define MAX_SHARED    64  // results between two waits in memory that programs read as they like
 
 // The angles of ROPE that a stream made lately, and what they were made of.
 struct rope_recent {
@@ -37,6 +38,11 @@ struct npu_stream {
     struct {
         const char *begin, *end;
     } written[MAX_WRITTEN];
+    size_t n_shared;
+    struct {
+        void * at;
+        size_t size;
+    } shared[MAX_SHARED];
 };
 
 enum status npu_stream_begin(struct hsa_stream * s, struct error * err);
@@ -53,6 +59,9 @@ enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct
 // The bytes from begin on are the result of a node. May they still be on their way?
 void npu_written(struct hsa_stream * s, const void * begin, size_t bytes);
 bool npu_is_pending(const struct hsa_stream * s, const void * begin, size_t bytes);
+// host_copy, and what has to be said around it. Nothing is in flight that touches either.
+enum status npu_copy_by_host(struct hsa_stream * s, const struct view * from,
+                             const struct view * to, struct error * err);
 // Takes over what the caller holds and has sent a dispatch for, until the next wait. NULL is fine.
 void npu_hold(struct hsa_stream * s, struct shadow * shadow);
 

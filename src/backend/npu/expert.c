@@ -6,6 +6,7 @@
 // dst[:, slot, token] = as[:, :, ids[slot, token]] * b[:, slot mod b's, token]
 #include "dispatch.h"
 #include "panels.h"
+#include "touch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -204,15 +205,21 @@ static enum status run_group(struct hsa_stream * s, const struct call * c, struc
     for (int i = 0; i < n && st == ST_OK; i++) {
         place(&jobs[i], room);
         room += own_bytes(&jobs[i]) + mat_scratch(&jobs[i].plan);
+        touch_begin(s->device->agent, &jobs[i].plan.b.kernel);
         gather(c, &jobs[i], row);
+        touch_end(s->device->agent, &jobs[i].plan.b.kernel);
         st = mat_send(s, &jobs[i].plan, err);
     }
     atomic_fetch_add(&s->device->staged_operands, 2 * (uint64_t) n); // the rows and the results
     enum status waited = stream_wait(s, st == ST_OK ? err : NULL);
     st = st == ST_OK ? waited : st;
+    struct view all = view_of(c->node);
+    touch_begin(s->device->agent, &all);
     for (int i = 0; i < n && st == ST_OK; i++) {
+        touch_begin(s->device->agent, &jobs[i].plan.result.kernel);
         scatter(c, &jobs[i]);
     }
+    touch_end(s->device->agent, &all);
     return st;
 }
 
@@ -257,6 +264,8 @@ static enum status compute(struct hsa_stream * s, const struct call * c, struct 
     struct shadow * shadow = NULL;
     struct job * jobs = malloc(GROUP_EXPERTS * sizeof *jobs);
     float * row = NULL;
+    touch_tensor(s->device->agent, c->ids);
+    touch_tensor(s->device->agent, c->b);
     enum status st = sort_rows(c, &by, err);
     if (st == ST_OK && !jobs) {
         st = error_set(err, ST_NO_MEMORY, "no memory for the products of experts");
@@ -290,7 +299,7 @@ enum status expert_compute(struct hsa_stream * s, const struct ggml_tensor * nod
         st = stream_wait(s, err); // ids and rows may be results that are still on their way
     }
     if (st == ST_OK && c.as->ne[0] == 0) {
-        mat_put_zeros(node);
+        mat_put_zeros(s->device->agent, node);
         return ST_OK;
     }
     return st == ST_OK ? compute(s, &c, err) : st;

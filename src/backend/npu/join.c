@@ -156,6 +156,7 @@ static bool make_chain(struct hsa_stream * s, struct chain * c) {
     c->insts = ok ? hsac_alloc(s->device->agent, HSAC_POOL_STREAM, room) : NULL;
     if (c->insts) {
         memcpy(c->insts, insts, 4 * c->n_words);
+        hsac_host_end(s->device->agent, c->insts, 4 * c->n_words);
         c->room = room;
         j->bytes += room;
         c->n = j->n;
@@ -183,6 +184,16 @@ static struct chain * chain_of(struct hsa_stream * s) {
     return c;
 }
 
+// A graph that is computed again has most of its tensors where they were: only lines of the stream
+// in which something changes are written, and flushed.
+static void aim(struct chain * c, const struct txn_aim * aim, int window, uint32_t offset,
+                struct hsac_agent * agent) {
+    uint32_t size, *at = txn_aim(c->insts, aim, window, offset, &size);
+    if (size) {
+        hsac_host_end(agent, at, size);
+    }
+}
+
 static struct hsac_dispatch aimed(const struct join * j, struct chain * c,
                                   struct hsac_agent * agent) {
     struct hsac_dispatch d = j->links[0].d;
@@ -190,11 +201,11 @@ static struct hsac_dispatch aimed(const struct join * j, struct chain * c,
     int n = j->n_windows;
     memcpy(windows, j->windows, sizeof windows);
     for (size_t i = 0; i < c->n_aims; i++) {
-        const struct txn_aim * aim = &c->aims[i];
-        const struct hsac_dispatch * of = &j->links[aim->part].d;
-        char * addr = of->operands[aim->operand].addr;
-        int w = window_of(windows, &n, agent, addr, of->operands[aim->operand].size);
-        txn_aim(c->insts, aim, w, (uint32_t) (addr - windows[w].base) + aim->byte_offset);
+        const struct txn_aim * a = &c->aims[i];
+        const struct hsac_dispatch * of = &j->links[a->part].d;
+        char * addr = of->operands[a->operand].addr;
+        int w = window_of(windows, &n, agent, addr, of->operands[a->operand].size);
+        aim(c, a, w, (uint32_t) (addr - windows[w].base) + a->byte_offset, agent);
     }
     d.insts = c->insts;
     d.n_insts = (uint32_t) c->n_words;

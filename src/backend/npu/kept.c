@@ -12,6 +12,7 @@
 
 #include "dispatch.h"
 #include "panels.h"
+#include "touch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -287,6 +288,7 @@ static bool find_row(struct hsa_stream * s, const struct ggml_tensor * node, int
     if (npu_is_pending(s, index->data, ggml_nbytes(index))) {
         return false;
     }
+    touch_tensor(s->device->agent, index);
     int64_t row = rows_index(index, 0, 0, 0);
     *offset = (uint64_t) row * t->nb[1];
     return row >= 0 && row < t->ne[1];

@@ -3,6 +3,7 @@
 // place. An operand that was packed for a product lately is not packed again.
 #include "dispatch.h"
 #include "panels.h"
+#include "touch.h"
 
 #include <assert.h>
 #include <string.h>
@@ -114,7 +115,11 @@ static enum status bring_piece(struct hsa_stream * s, const struct mat_plan * p,
 static enum status bring(struct hsa_stream * s, const struct mat_operand * o, struct error * err) {
     if (o->way == MAT_BY_HOST) {
         atomic_fetch_add(&s->device->staged_operands, 1);
-        return mat_stage(&o->source, o->pieces, o->packed.data, err);
+        touch_begin(s->device->agent, &o->source.view);
+        touch_begin(s->device->agent, &o->packed);
+        enum status st = mat_stage(&o->source, o->pieces, o->packed.data, err);
+        touch_end(s->device->agent, &o->packed);
+        return st;
     }
     return o->way == MAT_BY_KERNEL
                ? convert(s, &o->convert, o->source.view.data, o->packed.data, err)
@@ -142,7 +147,9 @@ enum status mat_send(struct hsa_stream * s, const struct mat_plan * p, struct er
     return st;
 }
 
-void mat_put_zeros(const struct ggml_tensor * t) {
+void mat_put_zeros(struct hsac_agent * a, const struct ggml_tensor * t) {
+    struct view all = view_of(t);
+    touch_begin(a, &all);
     for (int64_t row = 0; row < ggml_nrows(t); row++) {
         char * at = (char *) t->data + (size_t) (row % t->ne[1]) * t->nb[1] +
                     (size_t) (row / t->ne[1] % t->ne[2]) * t->nb[2] +
@@ -151,6 +158,7 @@ void mat_put_zeros(const struct ggml_tensor * t) {
             memset(at + (size_t) i * t->nb[0], 0, ggml_type_size(t->type));
         }
     }
+    touch_end(a, &all);
 }
 
 // ---- operands that were packed lately ----
@@ -224,7 +232,7 @@ static enum status compute(struct hsa_stream * s, struct mat_plan * p, struct er
         atomic_fetch_add(&s->device->staged_operands, 1);
         st = stream_wait(s, err);
         if (st == ST_OK) {
-            st = host_copy(&p->result.kernel, &p->result.tensor, err);
+            st = npu_copy_by_host(s, &p->result.kernel, &p->result.tensor, err);
         }
     }
     return st;
@@ -245,7 +253,7 @@ enum status mat_compute(struct hsa_stream * s, const struct ggml_tensor * node,
     if (p.nothing_to_add) {
         st = stream_wait(s, err);
         if (st == ST_OK) {
-            mat_put_zeros(node);
+            mat_put_zeros(s->device->agent, node);
         }
         return st;
     }

@@ -156,7 +156,7 @@ struct mat_recent {
 void mat_forget(struct hsa_stream * s, const void * begin, size_t bytes);
 
 struct mat_world mat_world_of(const struct hsa_device * device);
-void mat_put_zeros(const struct ggml_tensor * t); // sums of nothing
+void mat_put_zeros(struct hsac_agent * a, const struct ggml_tensor * t); // sums of nothing
 enum status mat_compute(struct hsa_stream * s, const struct ggml_tensor * node, struct error * err);
 
 // The steps of mat_compute. The packed form of weights, held by the caller; NULL when none is kept.

@@ -5,6 +5,7 @@
 #include "moves.h"
 
 #include "host-ops.h"
+#include "touch.h"
 
 #include <string.h>
 
@@ -307,7 +308,9 @@ static enum status rows(struct mover * m, const struct ggml_tensor * node, struc
 static enum status wait_for_index(struct hsa_stream * s, const struct ggml_tensor * index,
                                   struct error * err) {
     bool pending = npu_is_pending(s, index->data, ggml_nbytes(index));
-    return pending ? stream_wait(s, err) : ST_OK;
+    enum status st = pending ? stream_wait(s, err) : ST_OK;
+    touch_tensor(s->device->agent, index);
+    return st;
 }
 
 enum status moves_rows(struct hsa_stream * s, const struct view * from,

@@ -54,10 +54,10 @@ bool panels_make_heads(struct panels * all, const struct ggml_tensor * keys) {
     bool ok = cache_of(keys, &cache);
     pthread_mutex_lock(&all->lock);
     char * begin = cache.view.data;
-    if (ok && !panels_next(all, begin, begin + cache.bytes) && panels_lay_out(&cache, true)) {
+    if (ok && !panels_next(all, begin, begin + cache.bytes) && panels_lay_out(all, &cache, true)) {
         ok = panels_remember(all, &cache);
         if (!ok) {
-            panels_lay_out(&cache, false);
+            panels_lay_out(all, &cache, false);
         }
     }
     pthread_mutex_unlock(&all->lock);

@@ -22,4 +22,4 @@ struct paneled * panels_next(const struct panels * all, const char * at, const c
 bool panels_is_same(const struct paneled * p, const struct view * v);
 bool panels_remember(struct panels * all, const struct paneled * p); // false: no memory
 // In place, to panels or back; false: no memory, and nothing was done.
-bool panels_lay_out(const struct paneled * p, bool to_panels);
+bool panels_lay_out(struct panels * all, const struct paneled * p, bool to_panels);

@@ -2,13 +2,14 @@
 // says.
 #include "panels-impl.h"
 
+#include "hsa/hsac.h"
 #include "mat.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void panels_init(struct panels * all) {
-    *all = (struct panels){0};
+void panels_init(struct panels * all, struct hsac_agent * agent) {
+    *all = (struct panels){.agent = agent};
     pthread_mutex_init(&all->lock, NULL);
 }
 
@@ -36,9 +37,10 @@ void panels_row(const struct kernel_panel * panel, const char * data, size_t row
 }
 
 // In place, a panel at a time.
-bool panels_lay_out(const struct paneled * p, bool to_panels) {
+bool panels_lay_out(struct panels * all, const struct paneled * p, bool to_panels) {
     size_t bytes = (size_t) p->panel.rows * p->row_bytes;
     char * rows = malloc(bytes);
+    hsac_host_begin(all->agent, p->view.data, p->bytes);
     for (size_t first = 0; rows && first < p->bytes; first += bytes) {
         char * panel = p->view.data + first;
         if (to_panels) {
@@ -53,6 +55,7 @@ bool panels_lay_out(const struct paneled * p, bool to_panels) {
             memcpy(panel, rows, bytes);
         }
     }
+    hsac_host_end(all->agent, p->view.data, p->bytes);
     free(rows);
     return rows != NULL;
 }
@@ -137,12 +140,12 @@ void panels_upload(struct panels * all, struct npu * npu, const struct ggml_tens
         while (
             (there = panels_next(all, v.data, v.data + p.bytes))) { // of a tensor that is no more
             if (there->kind != PLAIN) {
-                panels_lay_out(there, false);
+                panels_lay_out(all, there, false);
             }
             forget(all, there);
         }
-        if ((whole || panels_lay_out(&p, true)) && !panels_remember(all, &p) && !whole) {
-            panels_lay_out(&p, false);
+        if ((whole || panels_lay_out(all, &p, true)) && !panels_remember(all, &p) && !whole) {
+            panels_lay_out(all, &p, false);
         }
     }
     pthread_mutex_unlock(&all->lock);
@@ -151,6 +154,54 @@ void panels_upload(struct panels * all, struct npu * npu, const struct ggml_tens
 // ---- ranges ----
 
 enum access { READ, WRITE, FILL };
+enum { FEW_BYTES = 8 }; // of those around them: less than one in so many
+
+// Where the bytes of a tensor's range lie, as one piece: the panels that they are in.
+struct piece {
+    char * at;
+    size_t size;
+};
+
+static struct piece panels_around(const struct paneled * p, size_t at, size_t n) {
+    size_t bytes = (size_t) p->panel.rows * p->row_bytes;
+    size_t first = p->kind == PLAIN ? at : at / bytes * bytes;
+    size_t end = p->kind == PLAIN ? at + n : (at + n + bytes - 1) / bytes * bytes;
+    return (struct piece){p->view.data + first, (end < p->bytes ? end : p->bytes) - first};
+}
+
+static void move_bytes(enum access what, char * to, char * data, uint8_t value, size_t n) {
+    if (what == READ) {
+        memcpy(data, to, n);
+    } else if (what == WRITE) {
+        memcpy(to, data, n);
+    } else {
+        memset(to, value, n);
+    }
+}
+
+// Where few of the bytes of panels are touched, the NPU's view of each run is seen to by itself.
+static void access_tensor(struct panels * all, enum access what, const struct paneled * p,
+                          size_t at, char * data, uint8_t value, size_t size) {
+    struct piece around = panels_around(p, at, size);
+    bool one_by_one = FEW_BYTES * size < around.size;
+    if (!one_by_one) {
+        hsac_host_begin(all->agent, around.at, around.size);
+    }
+    for (size_t done = 0, n; done < size; done += n) {
+        n = size - done;
+        char * to = place(p, at + done, &n);
+        if (one_by_one) {
+            hsac_host_begin(all->agent, to, n);
+        }
+        move_bytes(what, to, data + done, value, n);
+        if (one_by_one && what != READ) {
+            hsac_host_end(all->agent, to, n);
+        }
+    }
+    if (!one_by_one && what != READ) {
+        hsac_host_end(all->agent, around.at, around.size);
+    }
+}
 
 // Ranges may begin and end anywhere, and go over bytes between tensors.
 static bool access_range(struct panels * all, enum access what, char * at, char * data,
@@ -165,19 +216,17 @@ static bool access_range(struct panels * all, enum access what, char * at, char 
         char * to = at + done;
         p = panels_next(all, to, at + size);
         n = size - done;
-        if (p && p->view.data > to) {
-            n = (size_t) (p->view.data - to);
-        } else if (p) {
-            size_t left = p->bytes - (size_t) (to - p->view.data);
+        if (p && p->view.data <= to) {
+            size_t first = (size_t) (to - p->view.data), left = p->bytes - first;
             n = left < n ? left : n;
-            to = place(p, (size_t) (to - p->view.data), &n);
-        }
-        if (what == READ) {
-            memcpy(data + done, to, n);
-        } else if (what == WRITE) {
-            memcpy(to, data + done, n);
+            access_tensor(all, what, p, first, data + done, value, n);
         } else {
-            memset(to, value, n);
+            n = p ? (size_t) (p->view.data - to) : n;
+            hsac_host_begin(all->agent, to, n);
+            move_bytes(what, to, data + done, value, n);
+            if (what != READ) {
+                hsac_host_end(all->agent, to, n);
+            }
         }
     }
     pthread_mutex_unlock(&all->lock);
@@ -224,7 +273,7 @@ bool panels_plain(struct panels * all, char * data, size_t size) {
     bool ok = true;
     pthread_mutex_lock(&all->lock);
     while (ok && (p = next_laid_out(all, data, data + size))) {
-        ok = panels_lay_out(p, false);
+        ok = panels_lay_out(all, p, false);
         if (ok && p->kind == HEADS) {
             p->kind = PLAIN;
         } else if (ok) {

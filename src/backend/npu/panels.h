@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 
 struct error;
+struct hsac_agent;
 struct hsa_stream;
 struct npu;
 
@@ -29,9 +30,10 @@ struct panels {
     struct paneled * list;
     size_t n, room;
     atomic_size_t count; // as n, so that where there are none nobody locks
+    struct hsac_agent * agent;
 };
 
-void panels_init(struct panels * all);
+void panels_init(struct panels * all, struct hsac_agent * agent);
 void panels_free(struct panels * all);
 
 // A tensor of weights is about to be written: from now on it may lie in panels. npu: whose memory

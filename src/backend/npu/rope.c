@@ -3,6 +3,7 @@
 // halves lie apart (NEOX and what followed) are brought together by the descriptors that read and
 // write them. f16 is turned as f32. What is not turned is copied, where it is not there already.
 #include "moves.h"
+#include "touch.h"
 
 #include "backend/rope.h"
 
@@ -163,7 +164,15 @@ static enum status make_table(struct hsa_stream * s, const struct ggml_tensor * 
             return st;
         }
     }
+    struct hsac_agent * agent = s->device->agent;
+    size_t bytes = (size_t) (t->n_dims * t->tokens) * sizeof *table;
+    touch_tensor(agent, positions);
+    if (factors) {
+        touch_tensor(agent, factors);
+    }
+    hsac_host_begin(agent, table, bytes);
     rope_table(node, t->n_dims / 2, table);
+    hsac_host_end(agent, table, bytes);
     struct rope_recent * r = &s->npu->ropes[s->npu->next_rope++ % RECENT_ROPES];
     *r = (struct rope_recent){
         .op = node->op,

@@ -6,6 +6,7 @@
 // drained; a shadow that was dropped meanwhile is out of the list, so that nobody finds it any
 // more, and its memory goes with the last who held it.
 #include "mat.h"
+#include "touch.h"
 
 #include <stdlib.h>
 
@@ -91,7 +92,13 @@ static struct shadow * make(struct shadows * all, const struct mat_source * sour
     struct view view = mat_packed(source, pieces, NULL);
     struct shadow * s = calloc(1, sizeof *s);
     view.data = s ? hsac_alloc(all->agent, HSAC_POOL_DATA, view_bytes(&view)) : NULL;
+    if (view.data) {
+        touch_begin(all->agent, &source->view);
+    }
     bool ok = view.data && mat_stage(source, pieces, view.data, NULL) == ST_OK;
+    if (view.data) {
+        touch_end(all->agent, &view);
+    }
     if (!ok) {
         if (view.data) {
             hsac_free(all->agent, view.data);

@@ -12,6 +12,7 @@ const char * const emu_cause_names[EMU_CAUSES] = {
     [EMU_CORE] = "core",       [EMU_BANK] = "bank",         [EMU_LOCK] = "lock",
     [EMU_STREAM] = "stream",   [EMU_START] = "start-up",    [EMU_DDR] = "DDR",
     [EMU_CONTROL] = "control", [EMU_RECONFIG] = "reconfig", [EMU_HOST] = "host",
+    [EMU_FLUSH] = "flush",
 };
 
 // clang-format off
@@ -63,6 +64,7 @@ static const struct emu_clock clocks[] = {
     .dispatch_ns = 27700, // [S] chained dispatches of xrt-smi
     .pdi_ns = 25000, .pdi_command_ns = 600, .pdi_word_ns = 1, // [?] as Strix
     .context_ns = 2600000, // [S] 3.4 ms for a GEMM of 16 cores, less the load of such a PDI
+    .flush_mb_ns = 9000, // [?] as Strix
 },
 {
     .name = "strix",     // aie2p: Ryzen AI 300
@@ -103,6 +105,7 @@ static const struct emu_clock clocks[] = {
     .pdi_ns = 25000, .pdi_command_ns = 600, .pdi_word_ns = 1,
     // [S] 4.9 ms for a GEMM of 32 cores, less the load of such a PDI; 2.4 and 2.67 ms elsewhere
     .context_ns = 2600000,
+    .flush_mb_ns = 9000, // [S] 18 us a MB for two passes, by a decoder with and without (Triton-XDNA #112)
 },
 {
     .name = "ideal",     // no bank is busy, no memory slow, no host there: what a design could reach

@@ -59,6 +59,7 @@ struct emu_clock {
     uint32_t pdi_ns;                      // loading a PDI
     uint32_t pdi_command_ns, pdi_word_ns; // each command of its CDO, each word of its payload
     uint32_t context_ns;                  // making a hardware context, before its first PDI
+    uint32_t flush_mb_ns; // 10^6 bytes of the host's caches, flushed once by its CPU
 };
 
 // Where the time of a dispatch went. The causes of a dispatch add up to its time: each cycle is
@@ -74,6 +75,7 @@ enum emu_cause {
     EMU_CONTROL,  // nobody moves: the instruction stream goes on
     EMU_RECONFIG, // a PDI is loaded
     EMU_HOST,     // submission and dispatch
+    EMU_FLUSH,    // the host's CPU flushes lines of its caches, which the array does not snoop
     EMU_CAUSES
 };
 extern const char * const emu_cause_names[EMU_CAUSES];

@@ -216,6 +216,24 @@ void emu_machine_context(struct emu_machine * m) {
         (uint64_t) m->array->clock.context_ns * m->array->clock.mhz / 1000;
 }
 
+// Of all bytes so far, so that a line is not rounded to nothing each time.
+static uint64_t flush_cycles(const struct emu_machine * m) {
+    const struct emu_clock * clock = &m->array->clock;
+    return (uint64_t) ((double) m->counters.flushed * clock->flush_mb_ns * clock->mhz * 1e-9);
+}
+
+void emu_machine_flush(struct emu_machine * m, uint64_t bytes) {
+    uint64_t before = flush_cycles(m);
+    m->counters.flushed += bytes;
+    m->counters.account.cycles[EMU_FLUSH] += flush_cycles(m) - before;
+}
+
+void emu_machine_rest(struct emu_machine * m) {
+    free(m->resident);
+    m->resident = NULL;
+    array_reset(m->array);
+}
+
 const struct emu_clock * emu_machine_clock(const struct emu_machine * m) {
     return &m->array->clock;
 }

@@ -86,6 +86,7 @@ struct emu_counters { // since the machine was made
     // Loads of cores at addresses that are not aligned or where there is no memory. They end, as on
     // silicon, and what they bring is not worth having: in a program of ours each is a mistake.
     uint64_t stray_loads;
+    uint64_t flushed; // bytes of the host's caches
     struct emu_account account, last_account;
 };
 
@@ -117,4 +118,9 @@ void emu_machine_counters(const struct emu_machine * m, struct emu_counters * ou
 void emu_machine_submit(struct emu_machine * m);
 // So is the time that a new hardware context takes.
 void emu_machine_context(struct emu_machine * m);
+// And that in which its CPU flushes so many bytes.
+void emu_machine_flush(struct emu_machine * m, uint64_t bytes);
+// The device rested, or another context had its turn: nothing is left of what dispatches before
+// did to the array, and the next one loads its PDI.
+void emu_machine_rest(struct emu_machine * m);
 const struct emu_clock * emu_machine_clock(const struct emu_machine * m);

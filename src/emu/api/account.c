@@ -29,6 +29,7 @@ static void fill(const struct emu_agent * agent, const struct emu_counters * fro
         .core_stalls = to->core_stalls - from->core_stalls,
         .bank_stalls = to->bank_stalls - from->bank_stalls,
         .stream_words = to->stream_words - from->stream_words,
+        .flushed = to->flushed - from->flushed,
         .clock = clock ? clock->name : "",
         .mhz = clock ? clock->mhz : 0,
     };
@@ -57,6 +58,7 @@ hsa_status_t hsa_emu_account(hsa_agent_t handle, uint64_t dispatch, struct hsa_e
     hsa_status_t status = HSA_STATUS_SUCCESS;
     pthread_mutex_lock(&agent->lock);
     if (agent->machine) {
+        emu_caches_charge(agent);
         emu_machine_counters(agent->machine, &now);
     }
     if (dispatch == 0) {

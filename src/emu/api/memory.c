@@ -253,7 +253,8 @@ void * emu_memory_resolve(void * user, uint64_t addr, uint64_t len, bool write) 
         uint64_t at = addr - r->base;
         const struct emu_block * block = r->value;
         ok = reaches_all(&rt->memory, agent, r, at, len, write);
-        addr = ok && block->host ? (uint64_t) (uintptr_t) (block->host + at) : addr;
+        const uint8_t * bytes = block->memory && agent->model ? block->memory : block->host;
+        addr = ok && bytes ? (uint64_t) (uintptr_t) (bytes + at) : addr;
     } else if ((l = lock_find(&rt->memory, addr))) {
         ok = len <= l->size - (addr - l->base);
     } else if ((l = alias_find(&rt->memory, addr))) {
@@ -355,6 +356,14 @@ static hsa_status_t pool_allocate(struct emu_runtime * rt, struct emu_pool * poo
         memset(block->host ? block->host : (uint8_t *) (uintptr_t) base, EMU_GARBAGE,
                size < EMU_GARBAGE_MAX ? size : EMU_GARBAGE_MAX);
     }
+    if (!emu_caches_add(block, (void *) (uintptr_t) base, size)) {
+        ranges_remove(&rt->memory.blocks, base);
+        if (pool->rec_granule) {
+            block_unmap(block, base, size);
+        }
+        free(block);
+        return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+    }
     pool->used += size;
     *out = (void *) (uintptr_t) base;
     return HSA_STATUS_SUCCESS;
@@ -420,6 +429,7 @@ hsa_status_t hsa_amd_memory_pool_free(void * ptr) {
         status = HSA_STATUS_ERROR;
     } else if (r && r->base == base && block->kind == EMU_BLOCK_POOL) {
         block->pool->used -= r->size;
+        emu_caches_remove(block, ptr);
         // A heap block that is handed out again must read as zero. Its pages may be shared with a
         // neighbour where the host's are larger than ours, so they are not given back.
         if (block->native.handle) {

@@ -314,9 +314,13 @@ static hsa_status_t run_dispatch(struct emu_runtime * rt, struct emu_agent * age
     if (status != HSA_STATUS_SUCCESS) {
         return status;
     }
+    emu_caches_operands(agent, d);
     emu_machine_pdi_at(agent->machine, d->pdi);
-    enum status ran = emu_machine_run(agent->machine, d->pdi, d->pdi_size, d->insts, d->n_insts,
-                                      d->operands, d->n_operands, err);
+    enum status ran =
+        emu_machine_run(agent->machine, emu_caches_memory(agent, d->pdi, d->pdi_size), d->pdi_size,
+                        emu_caches_memory(agent, d->insts, 4 * d->n_insts), d->n_insts, d->operands,
+                        d->n_operands, err);
+    emu_caches_operands(agent, d);
     emu_account_note(agent);
     emu_timeline_dispatched(agent);
     return ran == ST_OK ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_EXCEPTION;
@@ -328,7 +332,11 @@ static void submit(struct emu_queue * q) {
         emu_machine_context(q->agent->machine);
         q->has_context = true;
     }
+    emu_caches_charge(q->agent);
     emu_machine_submit(q->agent->machine);
+    if (q->agent->rt->rests) {
+        emu_machine_rest(q->agent->machine);
+    }
 }
 
 static void complete(struct emu_runtime * rt, struct emu_queue * q, uint64_t index,
@@ -406,6 +414,8 @@ static hsa_status_t run_chain(struct emu_runtime * rt, struct emu_queue * q, uin
     if (status == HSA_STATUS_SUCCESS) {
         emu_machine_counters(q->agent->machine, &after);
         uint64_t cycles = emu_account_cycles(&after.account) - emu_account_cycles(&before.account);
+        // It flushes before it waits, and after that.
+        cycles -= after.account.cycles[EMU_FLUSH] - before.account.cycles[EMU_FLUSH];
         status = emu_rocr72_waited(cycles / emu_machine_clock(q->agent->machine)->mhz, err);
     }
     free(d);

@@ -106,6 +106,7 @@ static void runtime_free(struct emu_runtime * rt) {
     emu_timeline_free(rt->timeline);
     for (int i = 0; i < rt->n_agents; i++) {
         emu_machine_free(rt->agents[i].machine);
+        emu_cache_free(rt->agents[i].cache);
         free(rt->agents[i].rocr72);
         gfx_free(rt->agents[i].gfx);
         pthread_mutex_destroy(&rt->agents[i].lock);
@@ -127,6 +128,8 @@ static enum status runtime_new(struct emu_runtime ** out, struct error * err) {
     rt->strict = env_flag("GGML_HSA_EMU_STRICT", false);
     rt->rocr_bugs = env_flag("GGML_HSA_EMU_ROCR_BUGS", rt->strict);
     rt->wait_limit_s = env_number("GGML_HSA_WAIT_LIMIT", 1000000, 0);
+    rt->caches = emu_caches_asked(rt->strict);
+    rt->rests = env_flag("GGML_HSA_EMU_REST", rt->strict);
     enum status st = ST_OK;
     if (!emu_memory_init(rt) || !emu_signals_init(rt) || !emu_code_init(rt) ||
         !emu_worker_init(&rt->events, rt) || !emu_worker_init(&rt->copies, rt)) {

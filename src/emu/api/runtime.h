@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "emu/aie/machine.h"
 #include "emu/aql/aql.h"
+#include "emu/cache/cache.h"
 #include "emu/gfx/models.h"
 #include "ranges.h"
 
@@ -105,6 +106,8 @@ struct emu_agent {
     pthread_mutex_t lock;
     struct emu_native * native;   // a NPU of this machine; NULL: an emulated one, or none
     struct emu_machine * machine; // of an emulated one, made by the first dispatch
+    struct emu_cache * cache;     // of the host, as this NPU meets it; NULL: it snoops
+    uint64_t flushed;             // bytes by the program that are not in the account yet; atomic
     struct emu_counters
         recent[EMU_AIE_QUEUE_PACKETS + 1]; // after dispatch n, at n modulo their number
     struct gfx * gfx;                      // likewise
@@ -145,6 +148,7 @@ struct emu_block {
     struct emu_pool * pool; // NULL when it is none
     struct emu_agent * agent;
     uint8_t * host;    // where the bytes are, when they are not at the block's addresses; else NULL
+    uint8_t * memory;  // where a NPU finds them, behind the host's caches; NULL: there are none
     uint32_t access;   // bit i: agent i was granted access
     uint32_t no_write; // bit i: to agent i for reading alone
     void * user_data;
@@ -201,6 +205,8 @@ struct emu_runtime {
     bool rocr_bugs;   // ROCr 7.2 with its faults
     bool strict;      // everything that hardware may do it does: see GGML_HSA_EMU_STRICT
     int wait_limit_s; // that a dispatch of a NPU may take; 0: no limit but that of its cycles
+    uint64_t caches;  // the seed of the caches between host and NPUs; 0: as if there were none
+    bool rests;       // the array forgets everything between two doorbells
     int trace_col, trace_row;
     struct emu_timeline * timeline; // NULL: nobody asked
 };
@@ -279,6 +285,19 @@ bool emu_worker_add(struct emu_worker * w, struct emu_task * task); // false: no
 
 // account.c: after each dispatch; the agent's lock is held.
 void emu_account_note(struct emu_agent * agent);
+
+// caches.c: what GGML_HSA_EMU_CACHES asks for.
+uint64_t emu_caches_asked(bool fallback);
+// Under memory.lock: a block of a NPU came, or goes. False: no memory.
+bool emu_caches_add(struct emu_block * block, void * host, size_t size);
+void emu_caches_remove(struct emu_block * block, void * host);
+// The next three with the agent's lock held. Where a NPU finds bytes of the program's, which lie in
+// one allocation.
+const void * emu_caches_memory(const struct emu_agent * agent, const void * at, uint64_t size);
+void emu_caches_charge(struct emu_agent * agent); // what the program flushed, to the account
+struct emu_dispatch;
+// What ROCr flushes before a dispatch, and again after it: what each operand declares.
+void emu_caches_operands(struct emu_agent * agent, const struct emu_dispatch * d);
 
 // queues.c
 void emu_queue_ring(struct emu_queue * queue);

@@ -290,12 +290,14 @@ static void put_outside(struct emu_timeline * t, int pid, struct track * k,
     static const struct {
         enum emu_cause cause;
         const char * what;
-    } parts[] = {{EMU_HOST, "host and driver"}, {EMU_RECONFIG, "PDI is loaded"}};
+    } parts[] = {{EMU_FLUSH, "caches are flushed"},
+                 {EMU_HOST, "host and driver"},
+                 {EMU_RECONFIG, "PDI is loaded"}};
     if (!k->told[TID_HOST]) {
         k->told[TID_HOST] = true;
         put_name(t, pid, TID_HOST, "thread_name", "host and firmware");
     }
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         uint64_t cycles = now->cycles[parts[i].cause] - k->account.cycles[parts[i].cause];
         put_slice(t, pid, TID_HOST, parts[i].what, from, from + cycles, 0, mhz);
         from += cycles;
@@ -328,7 +330,8 @@ void emu_timeline_dispatched(struct emu_agent * agent) {
             put_name(t, pid, 0, "process_name", name);
         }
         uint64_t outside = c.account.cycles[EMU_HOST] - k->account.cycles[EMU_HOST] +
-                           c.account.cycles[EMU_RECONFIG] - k->account.cycles[EMU_RECONFIG];
+                           c.account.cycles[EMU_RECONFIG] - k->account.cycles[EMU_RECONFIG] +
+                           c.account.cycles[EMU_FLUSH] - k->account.cycles[EMU_FLUSH];
         uint64_t start = k->ended + outside > k->end ? k->ended + outside : k->end;
         if (add_stretch(k, whole->start, start - whole->start)) {
             put_outside(t, pid, k, &c.account, k->ended, mhz);

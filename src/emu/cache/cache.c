@@ -22,7 +22,7 @@ enum {
     // it takes. A small region is looked at whole.
     RUNS = 8,
     RUN = 256,
-    TAKEN = 4,
+    TAKEN = 8,
 };
 
 struct region {

@@ -292,7 +292,10 @@ static void test_joined(void ** state) {
     for (int i = 0; i < 2; i++) {
         assert_int_equal(aims[i].part, i);
         assert_int_equal(aims[i].operand, i ? 1 : 2);
-        txn_aim(out, &aims[i], 5 + i, 1000 + aims[i].byte_offset);
+        uint32_t size, *at = txn_aim(out, &aims[i], 5 + i, 1000 + aims[i].byte_offset, &size);
+        assert_true(size > 0 && at > out && at + size / 4 <= out + n);
+        txn_aim(out, &aims[i], 5 + i, 1000 + aims[i].byte_offset, &size);
+        assert_int_equal(size, 0); // it stands there
     }
     struct seen seen = {0};
     assert_int_equal(txn_read((const uint8_t *) out, 4 * n, see, &seen, &err), ST_OK);

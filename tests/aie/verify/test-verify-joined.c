@@ -72,7 +72,8 @@ static void check(struct kernel ** chain, int n, const uint8_t * pdi, size_t pdi
     }
     left_out += (int) (words - n_words);
     for (size_t i = 0; i < n_aims; i++) {
-        txn_aim(insts, &aims[i], base[aims[i].part] + aims[i].operand, aims[i].byte_offset);
+        uint32_t size;
+        txn_aim(insts, &aims[i], base[aims[i].part] + aims[i].operand, aims[i].byte_offset, &size);
     }
     struct verify_job job = {.arch = chain[0]->spec.arch,
                              .columns = chain[0]->spec.columns,
