@@ -20,7 +20,7 @@ uint64_t emu_caches_asked(bool fallback) {
 
 bool emu_caches_add(struct emu_block * block, void * host, size_t size) {
     struct emu_agent * agent = block->agent;
-    if (!agent->rt->caches || !agent->model) {
+    if (!agent->rt->caches || !agent->model || agent->native) {
         return true;
     }
     if (!agent->cache) {
