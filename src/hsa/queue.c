@@ -72,6 +72,7 @@ static enum status show_fresh_pdi(struct hsac_agent * a, struct error * err) {
         return ST_DEVICE;
     }
     memcpy(copy, ring->pdis[0], ring->pdi_bytes[0]);
+    hsac_host_end(a, copy, ring->pdi_bytes[0]);
     ring->pdis[n] = copy;
     ring->pdi_bytes[n] = ring->pdi_bytes[0];
     ring->n_pdis++;

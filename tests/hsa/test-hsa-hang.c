@@ -33,7 +33,9 @@ static void must(enum status st, const struct error * err) {
 static void * upload(struct bench * b, enum hsac_pool pool, const void * data, size_t size) {
     void * p = hsac_alloc(b->agent, pool, size);
     assert_non_null(p);
+    hsac_host_begin(b->agent, p, size);
     memcpy(p, data, size);
+    hsac_host_end(b->agent, p, size);
     return p;
 }
 
@@ -133,7 +135,10 @@ static void expect_good(struct bench * b, uint32_t seed) {
         b->from[i] = 1000 * seed + i;
         b->to[i] = 0;
     }
+    hsac_host_end(b->agent, b->from, 4 * WORDS);
+    hsac_host_end(b->agent, b->to, 4 * WORDS);
     must(run(b, GOOD, &err), &err);
+    hsac_host_begin(b->agent, b->to, 4 * WORDS);
     assert_memory_equal(b->to, b->from, 4 * WORDS);
 }
 
