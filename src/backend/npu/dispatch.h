@@ -6,11 +6,13 @@
 #include "kept.h"
 #include "mat.h"
 
-#define MAX_IN_FLIGHT 256 // dispatches between two waits: bounds the pins that one stream holds
+// Dispatches between two waits: bounds the pins that one stream holds. A token of the largest
+// models has some 3,000, and is waited for once: the queue lets the host go on while it has room.
+#define MAX_IN_FLIGHT 4096
 #define RECENT_PACKED 4
 #define RECENT_ROPES  4
-#define MAX_WRITTEN   256 // results between two waits that are told apart
-#define MAX_SHARED    64  // results between two waits in memory that programs read as they like
+#define MAX_WRITTEN   4096 // results between two waits that are told apart
+#define MAX_SHARED    64   // results between two waits in memory that programs read as they like
 
 // The angles of ROPE that a stream made lately, and what they were made of.
 struct rope_recent {

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { MAX_PARTS = MAX_IN_FLIGHT }; // kernels of a node: beyond that the host is faster
+enum { MAX_PARTS = 256 }; // kernels of a node: beyond that the host is faster
 
 struct mover {
     struct npu * npu;
