@@ -127,14 +127,33 @@ enum kernel_blocks kernel_blocks_of(const struct kernel_spec * spec) {
 }
 
 struct kernel_panel kernel_panel_of(const struct kernel_spec * spec) {
-    return (struct kernel_panel){.rows = (int) (spec->params[0] >> PANEL_ROWS_AT & 0xff),
-                                 .words = (int) (spec->params[0] >> PANEL_WORDS_AT)};
+    struct kernel_panel p = {.rows = (int) (spec->params[0] >> PANEL_ROWS_AT & 0xff),
+                             .words = (int) (spec->params[0] >> PANEL_WORDS_AT)};
+    p.pair = p.rows ? kernel_panel_pair(kernel_blocks_of(spec)) : 0;
+    return p;
+}
+
+int kernel_panel_pair(enum kernel_blocks b) {
+    return b == KERNEL_Q6_K ? 2 * kernel_block_bytes(b) : 0;
+}
+
+// Where byte `at` of two blocks lies, and how many follow it there: the second's numbers change
+// places with its scale.
+static size_t pair_at(size_t pair, size_t at, size_t * n) {
+    enum { SCALE = 2 };
+    size_t second = pair / 2, end = at < second ? second : at < pair - SCALE ? pair - SCALE : pair;
+    *n = end - at < *n ? end - at : *n;
+    return at < second ? at : end < pair ? at + SCALE : at - second + SCALE;
 }
 
 size_t kernel_panel_at(const struct kernel_panel * p, size_t row_bytes, size_t at, size_t * n) {
     size_t chunk = (size_t) p->words * 4, rows = (size_t) p->rows;
     size_t row = at / row_bytes, column = at % row_bytes, rest = chunk - column % chunk;
     *n = rest < *n ? rest : *n;
+    if (p->pair) {
+        size_t in_pair = column % (size_t) p->pair;
+        column = column - in_pair + pair_at((size_t) p->pair, in_pair, n);
+    }
     return row / rows * rows * row_bytes + column / chunk * rows * chunk + row % rows * chunk +
            column % chunk;
 }

@@ -64,11 +64,16 @@ const char * kernel_block_name(enum kernel_blocks b); // "q4_0"
 //     a panel: [row length / words][rows][words]
 //
 // What a shim reads of a panel for one chunk is one run. Panels follow each other as rows would.
+//
+// Blocks of q6_K are whole words by twos, and ggml's second one begins in the middle of a word. In
+// a panel what both end with, their scales, stands between them, so that neither does.
 struct kernel_panel {
     int rows;  // 0: row behind row
     int words; // 32-bit words of a chunk
+    int pair;  // bytes of two such blocks; 0: blocks are as they are
 };
-enum { KERNEL_PANEL_ROWS = 16 }; // at most; a power of two
+enum { KERNEL_PANEL_ROWS = 16 };             // at most; a power of two
+int kernel_panel_pair(enum kernel_blocks b); // `pair` of panels of such blocks
 // Where byte `at` of rows of row_bytes lies; *n is lowered to how many follow it there.
 size_t kernel_panel_at(const struct kernel_panel * p, size_t row_bytes, size_t at, size_t * n);
 

@@ -65,7 +65,7 @@ static void fill(struct rig * r, const struct kernel_spec * spec) {
     }
 }
 
-// By its definition: word by word.
+// By its definition: word by word, and what pairs of blocks have between them.
 static void to_panels(uint8_t * data, int64_t rows, int64_t row_words, struct kernel_panel p) {
     size_t bytes = (size_t) (rows * row_words) * 4;
     uint8_t * from = malloc(bytes);
@@ -78,6 +78,12 @@ static void to_panels(uint8_t * data, int64_t rows, int64_t row_words, struct ke
                 w % p.words;
             memcpy(data + 4 * to, from + 4 * (row * row_words + w), 4);
         }
+    }
+    for (size_t at = 0; p.pair && at < bytes; at += (size_t) p.pair) { // chunks are whole pairs
+        uint8_t *second = data + at + p.pair / 2, scale[2];
+        memcpy(scale, data + at + p.pair - 2, 2);
+        memmove(second + 2, second, (size_t) p.pair / 2 - 2);
+        memcpy(second, scale, 2);
     }
     free(from);
 }
@@ -215,7 +221,8 @@ static void unpacked(void ** state) {
 static void refused(void ** state) {
     (void) state;
     static const struct kernel_panel wrong[] = {
-        {3, 36}, {32, 36}, {255, 36}, {8, 0}, {8, 35}, {8, 40}, {8, 360}, {0, 36}, {8, 65535},
+        {3, 36, 0}, {32, 36, 0}, {255, 36, 0}, {8, 0, 0},     {8, 35, 0},
+        {8, 40, 0}, {8, 360, 0}, {0, 36, 0},   {8, 65535, 0},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct kernel_spec specs[] = {product(KERNEL_Q4_0, DTYPE_F32, 512, 1, 2048, 1),
@@ -228,10 +235,10 @@ static void refused(void ** state) {
         }
     }
     struct kernel_spec rows = product(KERNEL_Q4_0, DTYPE_F32, 500, 1, 2048, 1);
-    rows.params[0] = kernel_blocks_param(KERNEL_Q4_0, (struct kernel_panel){8, 36});
+    rows.params[0] = kernel_blocks_param(KERNEL_Q4_0, (struct kernel_panel){8, 36, 0});
     assert_int_not_equal(aie_supports(&rows, NULL), ST_OK); // 500 rows are no panels of 8
     rows = product(KERNEL_Q4_0, DTYPE_F32, 512, 1, 2048, 1);
-    rows.params[0] = kernel_blocks_param(KERNEL_Q4_0, (struct kernel_panel){8, 36});
+    rows.params[0] = kernel_blocks_param(KERNEL_Q4_0, (struct kernel_panel){8, 36, 0});
     assert_int_equal(aie_supports(&rows, NULL), ST_OK);
     rows.inputs[0].nb[1] += 4;
     assert_int_not_equal(aie_supports(&rows, NULL), ST_OK); // nor rows apart

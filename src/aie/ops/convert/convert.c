@@ -500,18 +500,14 @@ static void loop_with_constants(struct program * w, enum dtype source, bool piec
     asm_section(w->p);
 }
 
-// Of either source; that of f16, and hi alone, is the lender's.
+// Of either source; those of hi alone are the lender's.
 static void run_lent_loops(struct program * w) {
     struct asm_program * p = w->p;
-    int pieces = asm_label_new(p), f32 = asm_label_new(p), f16 = asm_label_new(p),
-        done = asm_label_new(p);
+    int pieces = asm_label_new(p), f16 = asm_label_new(p), done = asm_label_new(p);
     asm_jump_if_nonzero(p, w->pieces, pieces);
-    asm_jump_if_zero(p, w->lent->is_f16, f32);
     emit_set_label(p, w->lent->back, done);
+    asm_jump_if_zero(p, w->lent->is_f16, w->lent->f32_loop);
     asm_jump(p, w->lent->f16_loop);
-    asm_label(p, f32);
-    loop(w, false);
-    asm_jump(p, done);
     asm_label(p, pieces);
     asm_jump_if_nonzero(p, w->lent->is_f16, f16);
     loop_with_constants(w, DTYPE_F32, true);

@@ -69,14 +69,14 @@ void convert_begin(struct asm_program * p);
 // A run, from its parameters on, for one source datatype and all layouts; then goes to the label.
 // What registers it takes it gives back.
 void convert_section(struct asm_program * p, enum dtype source, int end);
-// The same for both sources, with another's registers and its convert_loop of f16, at a label,
-// which goes on to where a pointer says: it takes half of the memory.
+// The same for both sources, with another's registers and its convert_loops, at labels, which go on
+// to where a pointer says: it takes half of the memory.
 struct convert_lent {
     struct asm_reg scalars[6], one, minus_one; // these hold 1 and -1
     struct asm_reg is_f16;                     // 0: the source is f32
     struct asm_reg trips, from[2], to;         // of the loop
     struct asm_reg pointers[2], back;
-    int f16_loop;
+    int f16_loop, f32_loop;
 };
 void convert_with(struct asm_program * p, const struct convert_lent * lent, int end);
 // Trips of CV_TRIP numbers to bf16, from where both pointers stand to where the third does, which

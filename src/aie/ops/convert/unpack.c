@@ -237,11 +237,16 @@ static void write_core(const struct flow * f, struct flow_tile at, const struct 
                                      .slices = (uint32_t) slices,
                                      .k = SLICE,
                                      .blocks = b->blocks,
+                                     .paired = u->panel.pair != 0,
                                      .many = MM_MANY_UNPACKS},
                   params);
         if (mm_is_between(b) &&
             u->cores > 1) { // all of its units begin in a word's middle, or none
-            params[MM_PARAM_ODD] = turn % 2 ? UINT32_MAX : 0;
+            bool odd = turn % 2;
+            params[MM_PARAM_ODD] = odd && !u->panel.pair ? UINT32_MAX : 0;
+            params[MM_PARAM_OTHER] = MM_BLOCKS_OTHER;
+            params[MM_PARAM_RAW] = MM_BLOCKS_OTHER ^ MM_LONGER; // the first is the other one
+            params[MM_PARAM_RAW] += odd && u->panel.pair ? MM_PAIRED_LATER : 0;
         }
         txn_block_write(f->t, image_addr(at.col, at.row, MM_PARAMS), params, MM_PARAM_COUNT);
         flow_core_bd(f, at, CORE_BD_OUT, &out);

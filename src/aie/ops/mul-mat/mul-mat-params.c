@@ -66,11 +66,13 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
     bool fused = mm_fuses(t, s->blocks) && s->many != MM_MANY_UNPACKS,
          tabled = tables[s->blocks][1] != 0;
     bool tells = s->blocks == KERNEL_MXFP4; // its scales are no f16
-    bool columns = fused && mm_by_columns(t, s->blocks, s->x_rows);
+    bool columns = fused && mm_by_columns(t, s->blocks, s->x_rows, s->x_raw);
+    bool two = columns && s->blocks == KERNEL_Q6_K; // slices at once
     bool apart =
         (s->blocks == KERNEL_Q4_0 || l->bits || tells) && !fused && s->many != MM_MANY_UNPACKS;
     int later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
+    int other = MM_BLOCKS_OTHER | (s->paired ? MM_PAIRED_LATER : 0);
     int last_block = t->slice_blocks - 1, row = 4 * t->out_rows * y_rows;
     int x_trips = x_rows / t->trip_x, y_trips = y_rows / t->trip_y;
     int x_group = t->trip_x * t->block_bytes, y_group = t->trip_y * t->block_bytes;
@@ -105,7 +107,7 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
                                                      : 4,
         [MM_PARAM_ROWS] = y_rows * 4 / QUANT_VECTOR,
         [MM_PARAM_LATER] = blocks ? later : 0,
-        [MM_PARAM_RAW] = (l->at ? l->at : MM_BLOCKS) ^ MM_BLOCKS_OTHER, // of the first is the other
+        [MM_PARAM_RAW] = (l->at ? l->at : MM_BLOCKS) ^ other, // of the first is the other
         [MM_PARAM_ONE] = l->one,
         [MM_PARAM_LESS] = !apart      ? l->minima * MM_TILE * 4
                           : l->minima ? l->table_next
@@ -116,15 +118,17 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_TABLE_SHIFT] = tells ? 8 : l->table_shift,
         [MM_PARAM_TABLE_NEXT] = l->table_next,
         [MM_PARAM_TABLE_LESS] = l->table_less,
-        [MM_PARAM_ODD] = l->odd,
+        [MM_PARAM_ODD] = s->paired ? 0 : l->odd,
+        [MM_PARAM_OTHER] = other,
         [MM_PARAM_D_AT] = l->d_at,
         [MM_PARAM_D_SECOND] = EVEN_16 + l->d_second,
         [MM_PARAM_FUSED] = fused ? s->x_groups : 0,
-        [MM_PARAM_PASSES] = columns ? MM_BY_COLUMNS
-                            : fused ? f->passes
-                                    : 0,
+        [MM_PARAM_PASSES] = two       ? MM_BY_TWO_SLICES
+                            : columns ? MM_BY_COLUMNS
+                            : fused   ? f->passes
+                                      : 0,
         [MM_PARAM_TOP] = f->top,
-        [MM_PARAM_MINUS] = f->minus,
+        [MM_PARAM_MINUS] = two ? 0xc308 /* -136 */ : f->minus,
         [MM_PARAM_PAIR] = f->pair,
         [MM_PARAM_PAIR_OTHER] = f->pair_other,
         [MM_PARAM_NUMBERS] = tabled  ? MM_TABLED_BYTES
@@ -133,9 +137,13 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_NUMBERS_NEXT] = f->numbers_next,
         [MM_PARAM_PLANES] = f->planes,
         [MM_PARAM_PLANES_OF] = f->planes_of,
-        [MM_PARAM_PLANES_SHIFT] = f->planes_shift,
-        [MM_PARAM_PLANES_NEXT] = f->planes_next,
-        [MM_PARAM_MINIMA] = f->minima,
+        [MM_PARAM_PLANES_SHIFT] = two       ? 2
+                                  : columns ? 4
+                                            : f->planes_shift,
+        [MM_PARAM_PLANES_NEXT] = two       ? 4 * 2 * MM_TILE
+                                 : columns ? 2 * MM_TILE
+                                           : f->planes_next,
+        [MM_PARAM_MINIMA] = two ? 2 * MM_TILE : f->minima,
         [MM_PARAM_FIRST] = tells ? 1 : 2,
         [MM_PARAM_BLOCK] = kernel_block_bytes(s->blocks),
         [MM_PARAM_BLOCK_TRIPS] = kernel_block_bytes(s->blocks) / 4 * MM_TILE * 4 / QUANT_VECTOR,

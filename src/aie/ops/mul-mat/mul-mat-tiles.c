@@ -269,7 +269,7 @@ static void write_x(const struct design * d, uint32_t address) {
     // from round to round as much further as a chunk has k, or from part to part
     uint32_t parts = p->y.rounds == 1 ? (uint32_t) mm_x_parts(p) : 1;
     uint32_t further = parts > 1 ? blocks / parts : p->y.chunk_k / block;
-    uint32_t none = mm_by_columns(p->t, p->blocks, p->x_rows) ? sent - 1 : 0;
+    uint32_t none = mm_by_columns(p->t, p->blocks, p->x_rows, p->x_raw) ? sent - 1 : 0;
     send_blocks(&out, piece, sent - none, none, mm_x_apart(p), blocks / parts, zeros,
                 further * piece);
     mem_bd(d, half(MEM_IN) + BD_X, &in);
@@ -478,6 +478,7 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
                                  .y_raw = p->y_raw,
                                  .k = p->k,
                                  .blocks = p->blocks,
+                                 .paired = p->panel.pair != 0,
                                  .many = p->many},
               params);
     txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params,

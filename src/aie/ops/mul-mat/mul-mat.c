@@ -42,7 +42,16 @@ const struct mm_type * mm_shared_type(enum aie_arch arch) {
 // ---- program ----
 
 // Where a slice of y goes before it is multiplied: those with the least time first.
-enum way { WAY_COLUMNS, WAY_Q4_0, WAY_LONG, WAY_SHORT, WAY_F16, WAY_AS_IT_IS, WAYS };
+enum way {
+    WAY_COLUMNS,
+    WAY_Q4_0,
+    WAY_TWO_SLICES,
+    WAY_LONG,
+    WAY_SHORT,
+    WAY_F16,
+    WAY_AS_IT_IS,
+    WAYS
+};
 
 struct program {
     struct asm_program * p;
@@ -53,11 +62,11 @@ struct program {
     struct asm_reg left;                      // slices of this tile
     struct asm_reg x, y, c;                   // where pointers into the current buffers begin
     struct asm_reg xy_other, c_other, minus_one, one, first_config;
-    bool converts;  // then fewer registers are kept: loops want the rest
-    bool unpacks;   // nothing is multiplied: blocks become bf16 and leave
-    bool has_tasks; // of gemm: what `many` says
-    int f16_loop;   // label: the loop that CONVERT has from here
-    int ways[WAYS]; // labels
+    bool converts;          // then fewer registers are kept: loops want the rest
+    bool unpacks;           // nothing is multiplied: blocks become bf16 and leave
+    bool has_tasks;         // of gemm: what `many` says
+    int f16_loop, f32_loop; // labels: the loops that CONVERT has from here
+    int ways[WAYS];         // labels
     struct asm_reg number, many;
 };
 
@@ -167,22 +176,8 @@ static void point_behind(struct program * w, struct asm_reg pointer, struct asm_
     copy(w, pointer, at);
 }
 
-// x, from behind its place.
-static void convert_x(struct program * w) {
-    struct asm_program * p = w->p;
-    const struct mm_block * b = &w->block;
-    int none = asm_label_new(p), offset = w->machine->offsets(w->t).x;
-    read_number(w, MM_PARAM_X_TRIPS);
-    asm_jump_if_zero(p, w->number, none);
-    point_behind(w, b->to[0], w->x, -offset);
-    point_behind(w, b->from[0], w->x, MM_X_RAW - offset);
-    point_behind(w, b->from[1], w->x, MM_X_RAW - offset);
-    convert_loop(p, DTYPE_F32, w->number, b->from[0], b->from[1], b->to[0]);
-    asm_label(p, none);
-}
-
-// Where there is much else in the program, one loop makes f16 bf16, for CONVERT as well; behind it
-// a pointer says where to go on.
+// Where there is much else in the program, one loop makes f16 bf16 and one f32, for CONVERT as
+// well; behind them a pointer says where to go on.
 static bool lends_loop(const struct program * w) {
     return fuses(w);
 }
@@ -193,9 +188,30 @@ static void go_on_at(struct program * w, int label) {
     }
 }
 
+// x, from behind its place.
+static void convert_x(struct program * w) {
+    struct asm_program * p = w->p;
+    const struct mm_block * b = &w->block;
+    int none = asm_label_new(p), offset = w->machine->offsets(w->t).x;
+    read_number(w, MM_PARAM_X_TRIPS);
+    asm_jump_if_zero(p, w->number, none);
+    point_behind(w, b->to[0], w->x, -offset);
+    point_behind(w, b->from[0], w->x, MM_X_RAW - offset);
+    point_behind(w, b->from[1], w->x, MM_X_RAW - offset);
+    go_on_at(w, none);
+    if (lends_loop(w)) {
+        asm_label(p, w->f32_loop);
+    }
+    convert_loop(p, DTYPE_F32, w->number, b->from[0], b->from[1], b->to[0]);
+    if (lends_loop(w)) {
+        asm_jump_pointer(p, b->to[1]);
+    }
+    asm_label(p, none);
+}
+
 // y, where it is. Of quantized blocks that loop makes the scales bf16; those that are multiplied as
 // they are unpacked go to a label then, and have come here by another.
-static void convert_y(struct program * w, int multiply_blocks, int multiply_columns) {
+static void convert_y(struct program * w, int multiply_blocks, int multiply_columns, int skip) {
     struct asm_program * p = w->p;
     const struct mm_block * b = &w->block;
     const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
@@ -211,6 +227,8 @@ static void convert_y(struct program * w, int multiply_blocks, int multiply_colu
                       .number = w->number,
                       .left = w->left,
                       .columns = multiply_columns,
+                      .pages = fused ? asm_label_new(p) : 0,
+                      .skip = skip,
                       .fused = fused,
                       .wide = mm_block_k(w->t) == 8,
                       .apart = w->converts && w->machine->sets_apart,
@@ -221,6 +239,14 @@ static void convert_y(struct program * w, int multiply_blocks, int multiply_colu
         set(w, later, kernel_block_once(KERNEL_Q4_K) / mm_slice_k(w->t) - 1);
         emit_alu(p, AIE_BASIC_AND, w->number, w->left, later);
         asm_jump_if_nonzero(p, w->number, multiply_columns);
+        asm_jump(p, new_block);
+        asm_label(p, w->ways[WAY_TWO_SLICES]); // of four the second and the last
+        emit_alu(p, AIE_BASIC_AND, w->number, w->left, w->one);
+        asm_jump_if_nonzero(p, w->number, q.pages);
+        struct asm_reg third = asm_local(p, ASM_R);
+        set(w, third, 2);
+        emit_alu(p, AIE_BASIC_AND, w->number, w->left, third);
+        asm_jump_if_nonzero(p, w->number, skip);
         asm_jump(p, new_block);
         asm_label(p, w->ways[WAY_LONG]);
     } else if (w->converts) { // else it is blocks
@@ -329,6 +355,7 @@ static void choose_way(struct program * w) {
                  {WAY_F16, MM_PARAM_BITS, 0},
                  {WAY_Q4_0, MM_PARAM_PASSES, 1},
                  {WAY_COLUMNS, MM_PARAM_PASSES, MM_BY_COLUMNS},
+                 {WAY_TWO_SLICES, MM_PARAM_PASSES, MM_BY_TWO_SLICES},
                  {WAY_SHORT, MM_PARAM_LATER, 0}};
     struct asm_reg way = asm_global(p, ASM_R), pointer = w->block.y; // not in use yet
     int chosen = asm_label_new(p);
@@ -369,9 +396,11 @@ static void sum_columns(struct program * w) {
     struct asm_program * p = w->p;
     struct fused f = fused_of(w);
     int none = asm_label_new(p);
+    struct asm_reg columns = asm_local(p, ASM_R);
     read_number(w, MM_PARAM_PASSES);
-    emit_add_small(p, w->number, w->number, -MM_BY_COLUMNS);
-    asm_jump_if_nonzero(p, w->number, none);
+    set(w, columns, MM_BY_COLUMNS);
+    emit_alu(p, AIE_BASIC_AND, w->number, w->number, columns); // of either kind
+    asm_jump_if_zero(p, w->number, none);
     columns_sum(&f);
     asm_label(p, none);
 }
@@ -485,7 +514,7 @@ static void unpack(struct program * w, int end) {
     acquire(w, MM_LOCK_X_FULL);
     asm_label(p, has_come);
     acquire(w, MM_LOCK_C_EMPTY);
-    convert_y(w, end, end);
+    convert_y(w, end, end, end);
     release(w, MM_LOCK_C_FULL);
     struct asm_reg other = asm_local(p, ASM_R);
     set(w, other, MM_UNPACKED_OTHER);
@@ -568,7 +597,7 @@ static void multiply(struct program * w, int end) {
     struct asm_program * p = w->p;
     int tile = asm_label_new(p), slice = asm_label_new(p), first = asm_label_new(p);
     int done = asm_label_new(p), blocks = fuses(w) ? asm_label_new(p) : done;
-    int columns = fuses(w) ? asm_label_new(p) : done;
+    int columns = fuses(w) ? asm_label_new(p) : done, skip = asm_label_new(p);
     int many = w->has_tasks ? asm_label_new(p) : done;
     release(w, MM_LOCK_X_FULL);
     read_parameters(w);
@@ -616,7 +645,7 @@ static void multiply(struct program * w, int end) {
             go_the_way(w);
             gather_blocks(w, blocks);
         }
-        convert_y(w, blocks, columns);
+        convert_y(w, blocks, columns, skip);
     }
     slice_of(w);
     if (fuses(w)) {
@@ -627,9 +656,10 @@ static void multiply(struct program * w, int end) {
         fused_products(&f);
     }
     asm_label(p, done);
+    copy(w, w->block.first, w->block.conf);
+    asm_label(p, skip); // nothing was multiplied
     flip(w, w->x, w->xy_other, MM_XY_OTHER);
     flip(w, w->y, w->xy_other, MM_XY_OTHER);
-    copy(w, w->block.first, w->block.conf);
     count_down(w, w->left);
     asm_jump_if_nonzero(p, w->left, slice);
     release(w, MM_LOCK_Y_EMPTY);
@@ -695,6 +725,7 @@ static void convert_with_lent(struct program * w, struct asm_reg is_f16, int end
         .pointers = {b->x, b->y},
         .back = b->to[1],
         .f16_loop = w->f16_loop,
+        .f32_loop = w->f32_loop,
     };
     convert_with(w->p, &lent, end);
 }
@@ -714,6 +745,7 @@ static void write_vector_program(struct program * w) {
     int wait = asm_label_new(p), convert = asm_label_new(p);
     if (lends_loop(w)) {
         w->f16_loop = asm_label_new(p);
+        w->f32_loop = asm_label_new(p);
     }
     convert_begin(p);
     asm_label(p, wait);

@@ -80,9 +80,12 @@ static inline int mm_trip_c_bytes(const struct mm_type * t) {
 static inline bool mm_fuses(const struct mm_type * t, enum kernel_blocks blocks) {
     return mm_block_k(t) == 8 && blocks != KERNEL_BLOCKS;
 }
-// Whether one row of b stands in the columns that four would have (quant-columns.c).
-static inline bool mm_by_columns(const struct mm_type * t, enum kernel_blocks blocks, int x_rows) {
-    return mm_fuses(t, blocks) && blocks == KERNEL_Q4_K && x_rows == 1;
+// Whether one row of b stands in the columns that four would have (quant-columns.c). Blocks of q6_K
+// want two slices of it at once, which are there where the core made them bf16 itself.
+static inline bool mm_by_columns(const struct mm_type * t, enum kernel_blocks blocks, int x_rows,
+                                 bool x_raw) {
+    return mm_fuses(t, blocks) && x_rows == 1 &&
+           (blocks == KERNEL_Q4_K || (blocks == KERNEL_Q6_K && x_raw));
 }
 // Gemm's program in bf16 has further tasks, MM_PARAM_MANY: it makes f32 bf16, and where there is
 // room beside its loops, blocks (UNPACK); where not, products of many rows of b may take them.
@@ -140,6 +143,9 @@ enum {
     MM_LONG_TABLE = 0xb800,  // [group of numbers][64 rows]: the factors of a block
     MM_LONG_SPREAD = 0xc800, // those of a slice, each as often as a multiplication wants it
 };
+// Of pairs the second one's scale stands a word before it. Nothing else begins at odd ones of
+// these.
+enum { MM_PAIRED_LATER = 4 * MM_TILE };
 enum { MM_LONG_HEADER = 16 * MM_TILE }; // of those with d first, before their numbers
 // Gemm has one slice of y in bf16 then, and in the other half of its bank the next one as it comes.
 // See quant-many.c.
@@ -184,7 +190,7 @@ enum {
     MM_PARAM_BITS,   // of quantized numbers; 0: y is none
     MM_PARAM_LATER,  // of long blocks: slices of one, less one; else 0
     MM_PARAM_PASSES, // of those that are multiplied as they are unpacked: 1: q4_0, 2: 32 numbers in
-                     // each, 3: by columns
+                     // each, or an MM_BY_COLUMNS
     MM_PARAM_TABLED, // there is a table of bytes
     MM_PARAM_PAIRS,  // of k that a slice is set apart by; 0: it is apart
     MM_PARAM_FEW,    // that are all that some runs want: telling a core takes 13 cycles a word
@@ -199,6 +205,7 @@ enum {
     MM_PARAM_TABLE_NEXT,   // from there to its second half
     MM_PARAM_TABLE_LESS,   // in bf16: what a byte of the table is too much, and 256
     MM_PARAM_ODD,          // bit of the slices that are left: the block begins in a word's middle
+    MM_PARAM_OTHER,        // from a block's place to the next one's, bits to be changed
     MM_PARAM_D_AT,         // where a block has d
     MM_PARAM_D_SECOND,     // 1: behind it is dmin
     MM_PARAM_FUSED,        // of blocks that are multiplied as they are unpacked: groups of 4 n
@@ -212,8 +219,11 @@ enum {
     MM_PARAM_PLANES_OF,    // that tell which
     MM_PARAM_PLANES_SHIFT, // from a pass to its planes, and from its first sum's to the second's
     MM_PARAM_PLANES_NEXT,
-    MM_PARAM_MINIMA,      // where a block's minima are, from its factors; 0: it has none
-    MM_PARAM_PASS,        // which one it is
+    MM_PARAM_MINIMA, // where a block's minima are, from its factors; 0: it has none
+    MM_PARAM_PAGES = MM_PARAM_PLANES_SHIFT, // by columns: pages that are made at once, and in
+                                            // PLANES_NEXT and MINIMA how far planes of columns and
+                                            // of sums are apart
+    MM_PARAM_PASS = MM_PARAM_MINIMA + 1,    // which one it is
     MM_PARAM_FIRST,       // byte of a slice at which the first block's numbers begin,
     MM_PARAM_BLOCK,       // from there to the second's,
     MM_PARAM_BLOCK_TRIPS, // vectors of them,
@@ -231,7 +241,8 @@ enum {
     MM_MANY_UNPACKS = 9,
 };
 
-enum { MM_BY_COLUMNS = 3 }; // of MM_PARAM_PASSES
+// Of MM_PARAM_PASSES: slices of q4_K, or two at once of q6_K.
+enum { MM_BY_COLUMNS = 4, MM_BY_TWO_SLICES = 5 };
 
 enum {
     MM_LOCK_Y_EMPTY,
@@ -258,7 +269,8 @@ struct mm_shape {
     bool x_raw, y_raw;
     int64_t k;
     enum kernel_blocks blocks; // of y; KERNEL_BLOCKS: it has none
-    int many; // of gemm: tiles for which a slice of blocks is unpacked, or MM_MANY_UNPACKS
+    bool paired; // these lie in pairs, as panels have them that would begin in a word's middle
+    int many;    // of gemm: tiles for which a slice of blocks is unpacked, or MM_MANY_UNPACKS
 };
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]);
 

@@ -18,34 +18,9 @@
 // bf16 and multiplied with their scales, so that the roundings are: b, scales and sums to bf16.
 // Minima are taken away from the tile, times the sum of b's numbers of their group in bf16. All
 // else is f32.
-#include "quant-writer.h"
+#include "quant-products.h"
 
-enum {
-    WORD = MM_TILE * 4,  // bytes from word to word
-    NUMBERS_AT = WORD,   // w1
-    WORDS = 8,           // of numbers
-    PART = 32,           // bytes of a word: of eight rows
-    K_BLOCK = 64,        // bytes of 8 k of four rows
-    BLOCK = 4 * K_BLOCK, // of b's rows in the order of four words
-    PLANE = MM_TILE * 2, // a factor of each row
-    VECTOR = 64,
-};
-
-// Shuffles by their number.
-enum { ZIP_256 = 10, ZIP_128 = 12, THE_FIRST = 22, T16_4X4 = 39, T16_4X2 = 40 };
-
-enum { UPPER_HALVES = (int) 0xaaaaaaaa, MINUS_ONE = 0xbf80, MINUS_128 = 0xc300, TOPS = 0x4343 };
-
-// Registers of the address generators that hold steps of pointers; those of the other ways to
-// multiply, which this run does not go.
-#define STEP(n) A_FIXED(AIE_REG(AIE_M, (n)))
-enum { STEP_PART, STEP_WORD, STEP_ROWS, STEP_X, STEP_PAGE };
-
-static struct asm_reg small(struct writer * w, enum asm_class cls, int32_t value) {
-    struct asm_reg r = asm_local(w->p, cls);
-    emit_set_small(w->p, r, value);
-    return r;
-}
+enum { UPPER_HALVES = (int) 0xaaaaaaaa, NUMBERS_AT = WORD /* w1 */ };
 
 // ---- scales ----
 
@@ -63,13 +38,6 @@ enum {
     SMALLEST = 0x38800000,
 };
 
-static struct asm_reg lanes(struct writer * w, enum lane_op op, struct asm_reg a,
-                            struct asm_reg b) {
-    struct asm_reg d = asm_local(w->p, ASM_X);
-    emit_lanes(w->p, op, LANE_16, d, a, b);
-    return d;
-}
-
 static struct asm_reg where_less(struct writer * w, struct asm_reg a, struct asm_reg than,
                                  struct asm_reg no, struct asm_reg yes) {
     struct asm_reg d = asm_local(w->p, ASM_X), mask = asm_local(w->p, ASM_MASK);
@@ -80,7 +48,7 @@ static struct asm_reg where_less(struct writer * w, struct asm_reg a, struct asm
 
 struct asm_reg half_to_bf16(struct writer * w, const struct half_numbers * c, struct asm_reg a) {
     struct asm_program * p = w->p;
-    struct asm_reg m = lanes(w, LANE_AND, a, c->magnitude), raised = asm_local(p, ASM_CM);
+    struct asm_reg m = lanes_16(w, LANE_AND, a, c->magnitude), raised = asm_local(p, ASM_CM);
     struct asm_reg sum[3], normal = asm_local(p, ASM_X), denormal = asm_local(p, ASM_X);
     for (int i = 0; i < 3; i++) {
         sum[i] = asm_local(p, ASM_CM);
@@ -94,10 +62,10 @@ struct asm_reg half_to_bf16(struct writer * w, const struct half_numbers * c, st
         emit_to_bf16(p, asm_half(denormal, half), asm_half(sum[2], half));
     }
     // Its upper bits and its lower ones: some of a NaN is left of any.
-    struct asm_reg beyond = lanes(w, LANE_OR, lanes(w, LANE_OR, m, c->bf16_inf), normal);
+    struct asm_reg beyond = lanes_16(w, LANE_OR, lanes_16(w, LANE_OR, m, c->bf16_inf), normal);
     struct asm_reg number = where_less(w, m, c->normal, normal, denormal);
     number = where_less(w, m, c->inf, beyond, number);
-    return lanes(w, LANE_OR, number, lanes(w, LANE_SUB, a, m));
+    return lanes_16(w, LANE_OR, number, lanes_16(w, LANE_SUB, a, m));
 }
 
 void take_half_numbers(struct writer * w, struct half_numbers * c) {
@@ -201,11 +169,6 @@ static void pass_page(struct quant * q) {
 
 // ---- products ----
 
-struct constants {
-    struct asm_reg top, zip_8[2], zip_64[2], zip_128[2], turn; // a vector, and shuffles
-    struct asm_reg scale, rest[2];
-};
-
 static void take_shuffles(struct writer * w, struct constants * c) {
     c->turn = take_set(w, ASM_MASK, T16_4X4);
     for (int i = 0; i < 2; i++) {
@@ -260,7 +223,7 @@ static void order_pairs(struct writer * w, const struct fused * f, const struct 
     for (int i = 0; i < 4; i++) {
         struct asm_reg turned = next_block(w, f, from), of[2];
         for (int half = 0; half < 2; half++) {
-            of[half] = lanes(w, LANE_AND, turned, bits[half]);
+            of[half] = lanes_16(w, LANE_AND, turned, bits[half]);
         }
         for (int n = 0; n < 2; n++) {
             emit_store(p, MEM_FACTORS, shuffled(w, of[0], of[1], c->zip_64[n]), to,
@@ -355,96 +318,9 @@ static void trip(struct writer * w, const struct fused * f, const struct constan
     }
 }
 
-static void set_steps(struct writer * w, int page) {
-    struct asm_program * p = w->p;
-    emit_set_fixed(p, AIE_REG(AIE_M, STEP_PAGE), page);
-    emit_set_fixed(p, AIE_REG(AIE_M, STEP_PART), PART);
-    emit_set_fixed(p, AIE_REG(AIE_M, STEP_WORD), WORD - PART);
-    emit_set_fixed(p, AIE_REG(AIE_M, STEP_ROWS), PART - (WORDS - 1) * WORD);
-}
-
 static void set_x_step(struct writer * w, struct asm_reg scratch) {
     emit_set(w->p, scratch, address(w, MM_PARAMS + 4 * MM_PARAM_X_STEP));
     emit_load_scalar(w->p, MEM_PARAMS, LANE_32, STEP(STEP_X), scratch, 0);
-}
-
-// ---- one row of b ----
-
-// Factors of eight words, and what is in the accumulators before: see quant-columns.c. The other
-// three rows are zeros.
-static void order_columns(struct writer * w, const struct fused * f, const struct constants * c,
-                          struct asm_reg from, struct asm_reg to) {
-    struct asm_program * p = w->p;
-    struct asm_reg minus[2], by[2], sum = {0};
-    for (int i = 0; i < 2; i++) {
-        minus[i] = splat(w, LANE_16, i ? MINUS_ONE : MINUS_128);
-        by[i] = small(w, ASM_R, VECTOR - (i ? 2 * 2 : K_BLOCK / 4)); // two columns, a row
-    }
-    struct asm_reg x[4][2];
-    for (int i = -2; i < 4; i++) {
-        for (int half = 0; half < 2 && i < 2; half++) { // long before they are wanted
-            x[i + 2][half] = asm_local(p, ASM_X);
-            emit_load(p, MEM_X, x[i + 2][half], from, (4 * half + i + 2) * K_BLOCK);
-        }
-        if (i < 0) {
-            continue;
-        }
-        struct asm_reg of[2], both[2], moved = asm_local(p, ASM_X);
-        emit_shift_bytes(p, moved, x[i][1], x[i][1], by[0]);
-        of[0] = shuffled(w, x[i][0], x[i][0], f->turn);
-        of[1] = shuffled(w, moved, moved, f->turn);
-        for (int n = 0; n < 2; n++) {
-            emit_store(p, MEM_FACTORS, shuffled(w, of[0], of[1], c->zip_64[n]), to,
-                       (2 * i + n) * K_BLOCK);
-        }
-        both[0] = lanes(w, LANE_OR, of[0], of[1]);
-        both[1] = asm_local(p, ASM_X);
-        emit_shift_bytes(p, both[1], both[0], both[0], by[1]);
-        for (int n = 0; n < 2; n++) {
-            struct asm_reg next = i % 2 && n ? c->rest[i / 2] : asm_local(p, ASM_BM);
-            if (i % 2 == 0 && n == 0) {
-                emit_mul(p, next, minus[n], both[n], f->conf);
-            } else {
-                emit_mac(p, next, sum, minus[n], both[n], f->conf);
-            }
-            sum = next;
-        }
-    }
-}
-
-// What leads to the loop: numbers are where they came, and the page is the slice's.
-static void begin_columns(struct writer * w, const struct fused * f, struct constants * c,
-                          struct asm_reg trips) {
-    struct asm_program * p = w->p;
-    const struct asm_reg * at = w->q->pointers;
-    ready(w);
-    emit_nibbles_begin(p);
-    set_steps(w, VECTOR / 2);
-    emit_copy(p, at[3], sum_of(w, f->x, -f->x_offset));
-    emit_set(p, at[1], address(w, MM_FUSED_FACTORS));
-    order_columns(w, f, c, at[3], at[1]);
-    read_param(w, trips, MM_PARAM_ROWS, at[4]); // of sixteen
-    struct asm_reg top = asm_local(p, ASM_R), n[4];
-    for (int i = 0; i < 4; i++) {
-        n[i] = asm_local(p, ASM_R);
-    }
-    emit_set(p, top, TOPS);
-    emit_splat(p, LANE_16, c->top, top);
-    emit_set(p, n[0], (int32_t) asm_target(p)->mul_config);
-    emit_alu(p, AIE_BASIC_XOR, n[1], f->first, f->conf);
-    emit_alu(p, AIE_BASIC_OR, c->scale, n[0], n[1]);
-    struct asm_reg slice = slice_number(w);
-    read_param(w, n[2], MM_PARAM_RAW, at[0]);
-    emit_alu(p, AIE_BASIC_ADD, n[3], n[2], shifted(w, slice, 11 /* WORDS * WORD */));
-    emit_copy(p, at[0], sum_of(w, n[3], address(w, MM_LONG_HEADER)));
-    emit_copy(p, at[2], sum_of(w, shifted(w, slice, 9), address(w, MM_FUSED_PAGE)));
-    struct asm_reg tile = sum_of(w, f->c, -f->c_offset);
-    emit_copy(p, at[3], tile);
-    emit_copy(p, at[4], tile);
-    emit_set_small(p, c->zip_64[0], THE_FIRST);
-    for (int i = 0; i < 2; i++) {
-        emit_set_small(p, c->zip_128[i], ZIP_256 + i);
-    }
 }
 
 // ---- all of it ----
@@ -457,8 +333,11 @@ static void products(struct quant * q, struct fused * f, int done) {
     struct asm_reg trips = take(w, ASM_R), x = take(w, ASM_R), tile = take(w, ASM_R);
     struct asm_reg passes = take(w, ASM_R);
     struct constants c = {.top = take(w, ASM_X), .scale = take(w, ASM_R)};
+    struct one_row one = {{x, c.scale}, passes}; // which mean something else by then
     int again = asm_label_new(p), pairs = asm_label_new(p), ordered = asm_label_new(p);
-    int loop = asm_label_new(p), next_rows = asm_label_new(p);
+    int next_rows = asm_label_new(p), order = asm_label_new(p);
+    int two = asm_label_new(p), unit = asm_label_new(p), upper = asm_label_new(p),
+        lower = asm_label_new(p), next_unit = asm_label_new(p), to_tile = asm_label_new(p);
     take_shuffles(w, &c);
     for (int i = 0; i < 2; i++) {
         c.zip_8[i] = take_set(w, ASM_MASK, ZIP_8 + i);
@@ -499,15 +378,47 @@ static void products(struct quant * q, struct fused * f, int done) {
     emit_set(p, at[1], address(w, MM_FUSED_FACTORS));
     asm_jump_if_nonzero(p, passes, pairs);
     order_blocks(w, f, &c, at[0], at[1]);
+    emit_set(p, at[2], address(w, MM_FUSED_PAGE));
     asm_jump(p, ordered);
     asm_label(p, f->columns);
-    begin_columns(w, f, &c, trips);
+    columns_begin(w);
+    emit_copy(p, tile, sum_of(w, f->c, -f->c_offset));
     emit_set_label(p, f->back, done);
-    asm_jump(p, loop);
+    read_param(w, f->groups, MM_PARAM_PASSES, at[0]);
+    emit_add_small(p, f->groups, f->groups, -MM_BY_COLUMNS);
+    asm_jump_if_nonzero(p, f->groups, two);
+    columns_slice(w, f, &one);
+    asm_label(p, order);
+    emit_set(p, at[1], address(w, MM_FUSED_FACTORS));
+    columns_order(w, f, &c, &one, (struct asm_reg[]){at[3], at[2]}, at[1]);
+    read_param(w, trips, MM_PARAM_ROWS, at[4]); // of sixteen
+    columns_scale(w, f, &c);
+    asm_jump_if_zero(p, one.by, upper);
+    columns_lead(w, &c);
+    asm_jump(p, to_tile);
+    asm_label(p, two);
+    emit_set_small(p, f->groups, 0);
+    asm_label(p, unit);
+    columns_unit(w, f, &c, &one, f->groups);
+    asm_jump(p, order);
+    asm_label(p, upper);
+    columns_lead_upper(w, f, &c, f->groups);
+    emit_set_label(p, f->back, lower);
+    asm_jump(p, to_tile);
+    asm_label(p, lower);
+    emit_set_label(p, f->back, done);
+    columns_lead_lower(w, f, &c, f->groups);
+    asm_jump_if_nonzero(p, f->groups, ordered);
+    emit_set_label(p, f->back, next_unit);
+    asm_jump(p, ordered);
+    asm_label(p, next_unit);
+    emit_set_small(p, f->groups, 1);
+    asm_jump(p, unit);
     asm_label(p, pairs);
     order_pairs(w, f, &c, at[0], at[1], at[2]);
+    emit_set(p, at[2], address(w, MM_FUSED_PAGE));
     asm_label(p, ordered);
-    find_rest(w, f, &c, at[1], at[2]);
+    find_rest(w, f, &c, at[1], at[4]);
     struct asm_reg numbers = asm_local(p, ASM_R), next = asm_local(p, ASM_R),
                    which = asm_local(p, ASM_R);
     read_param(w, numbers, MM_PARAM_NUMBERS, at[0]);
@@ -516,10 +427,9 @@ static void products(struct quant * q, struct fused * f, int done) {
     emit_alu(p, AIE_BASIC_AND, next, next, shifted(w, which, 11));
     emit_alu(p, AIE_BASIC_ADD, numbers, numbers, next);
     emit_copy(p, at[0], sum_of(w, numbers, address(w, 0)));
-    emit_set(p, at[2], address(w, MM_FUSED_PAGE));
+    asm_label(p, to_tile);
     emit_copy(p, at[3], tile);
     emit_copy(p, at[4], tile);
-    asm_label(p, loop);
     asm_loop_begin(p, trips);
     asm_loop_alone(p); // 65 bundles; overlapping 54, for 500 bytes more and four trips
     trip(w, f, &c);

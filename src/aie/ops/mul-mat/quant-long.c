@@ -27,6 +27,7 @@ enum {
     PLANE = ROWS * 2,      // a factor of each row
     SIX_HIGH = 128 * ROWS, // where blocks of 6 bits have their upper two, and their scales
     SIX_SCALES = 192 * ROWS,
+    SIX_D = 208 * ROWS,
 };
 
 // ---- what all of it needs ----
@@ -67,18 +68,23 @@ void quant_long_gather(struct quant * q) {
     align(q);
     asm_label(p, even);
     writer = begin(q);
-    struct asm_reg half[2];
-    half[0] = take_set(w, ASM_MASK, EVEN_16);
-    half[1] = take(w, ASM_MASK);
+    struct asm_reg half[2] = {take(w, ASM_MASK), take(w, ASM_MASK)};
     ready(w);
-    read_param(w, q->number, MM_PARAM_D_SECOND, to);
-    emit_copy(p, half[1], q->number);
-    struct asm_reg at = asm_local(p, ASM_R);
+    struct asm_reg at = asm_local(p, ASM_R), none = asm_local(p, ASM_R), less = asm_local(p, ASM_R);
     find_block(w, from);
-    emit_copy(p, at, q->number);
+    // the second of a pair has its scale a word before it, in the upper half of that
+    struct asm_reg second = masked(w, shifted(w, q->number, -8 /* MM_PAIRED_LATER */), 1);
+    emit_set(p, none, 0);
+    emit_alu(p, AIE_BASIC_SUB, less, none, second);
+    emit_alu(p, AIE_BASIC_SUB, at, q->number, masked(w, less, SIX_D + MM_PAIRED_LATER));
     read_param(w, q->number, MM_PARAM_D_AT, to);
     emit_alu(p, AIE_BASIC_ADD, at, at, q->number);
     emit_copy(p, from, at);
+    read_param(w, q->number, MM_PARAM_D_SECOND, to);
+    emit_copy(p, half[0], sum_of(w, second, EVEN_16));
+    struct asm_reg behind = asm_local(p, ASM_R);
+    emit_alu(p, AIE_BASIC_ADD, behind, q->number, second);
+    emit_copy(p, half[1], behind);
     emit_set(p, to, address(w, MM_LONG_SCALES));
     for (int rows = 0; rows < 2; rows++) {
         struct asm_reg d[2];
@@ -255,10 +261,16 @@ void quant_long_table(struct quant * q) {
     asm_label(p, done);
     table(q);
     if (q->fused) {
-        int pairs = asm_label_new(p);
+        int pairs = asm_label_new(p), pages = asm_label_new(p);
         read_param(&w, q->number, MM_PARAM_PASSES, q->pointers[0]);
-        emit_add_small(p, q->number, q->number, -MM_BY_COLUMNS);
+        emit_add_small(p, q->number, q->number, -MM_BY_TWO_SLICES);
+        asm_jump_if_zero(p, q->number, q->skip);
+        emit_add_small(p, q->number, q->number, MM_BY_TWO_SLICES - MM_BY_COLUMNS);
         asm_jump_if_nonzero(p, q->number, pairs);
+        asm_jump(p, pages);
+        asm_label(p, q->pages);
+        columns_upper_bits(q);
+        asm_label(p, pages);
         columns_pages(q);
         asm_jump(p, q->columns);
         asm_label(p, pairs);

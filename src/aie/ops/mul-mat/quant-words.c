@@ -306,8 +306,8 @@ void quant_next_block(struct quant * q) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg pointer = q->pointers[0], other = asm_local(p, ASM_R), raw = q->number;
+    read_param(w, other, MM_PARAM_OTHER, pointer);
     read_param(w, raw, MM_PARAM_RAW, pointer);
-    emit_set(p, other, MM_BLOCKS_OTHER);
     emit_alu(p, AIE_BASIC_XOR, raw, raw, other);
     emit_store_word(p, MEM_PARAMS, raw, pointer, 0);
     end(w);

@@ -42,6 +42,7 @@ struct quant {
     struct asm_reg pointers[6]; // free
     struct asm_reg left;        // slices of the tile
     int columns;                // label: slices that stand in columns are multiplied there
+    int pages, skip;            // labels: their factors are made; the first of two slices ends
 };
 
 // The f16 scales to MM_SCALES.
@@ -81,6 +82,7 @@ void fused_gather(struct fused * f);
 void fused_products(struct fused * f);
 // Where one row of b stands in columns (quant-columns.c): when a block has come, what the sums of
 // its slices are multiplied with; when a tile is complete, its columns' sum.
+void columns_upper_bits(struct quant * q);
 void columns_pages(struct quant * q);
 void columns_sum(struct fused * f);
 
