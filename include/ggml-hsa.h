@@ -52,6 +52,9 @@ struct ggml_backend_hsa_stats {
     uint64_t packets;          // that kernels were sent to a NPU in: those that follow each other
                                // on one program are one
     uint64_t flushed_bytes;    // of the CPU's caches, for a NPU, which does not snoop them
+    uint64_t graphs;           // that were computed, or failed
+    uint64_t driver_calls;     // of the kernel's driver, where our own runtime drives the NPU
+    uint64_t driver_contexts;  // hardware contexts that it made
 };
 
 // What an emulated device counts in its machine; see ggml_backend_hsa_get_counters.

@@ -85,7 +85,7 @@ struct hsa_device {
     // model out with its log switched off before it loads it.
     atomic_bool told_absent[GGML_OP_COUNT];
     atomic_uint_fast64_t dispatches, host_copies, staged_operands, cpu_nodes, kept_nodes, waits,
-        operations, packets;
+        operations, packets, graphs;
 };
 
 // NULL with the reason in err when the agent cannot be used.

@@ -168,7 +168,14 @@ bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_
         .waits = atomic_load(&device->waits),
         .packets = atomic_load(&device->packets),
         .flushed_bytes = hsac_agent_flushed(device->agent),
+        .graphs = atomic_load(&device->graphs),
     };
+    struct hsac_driver driver;
+    if (hsac_agent_driver(device->agent, &driver)) {
+        out->driver_calls = driver.calls;
+        out->driver_contexts = driver.contexts;
+        out->flushed_bytes += driver.flushed_bytes;
+    }
     return true;
 }
 

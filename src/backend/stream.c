@@ -237,6 +237,7 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
         log_error("%s: %s", s->device->name, err.text);
         return GGML_STATUS_FAILED;
     }
+    atomic_fetch_add(&s->device->graphs, 1);
     pthread_rwlock_rdlock(&s->device->layout);
     st = panels_begin(s, graph, &err);
     if (st != ST_OK) {
@@ -290,6 +291,12 @@ static void log_counters(struct hsa_device * device) {
                  " from packs, %" PRIu64 " on a pack's program, %" PRIu64 " nodes on the CPU",
                  device->name, n.dispatches, n.kernels_compiled, n.pack_hits, n.streams_made,
                  n.cpu_nodes);
+    }
+    if (n.driver_calls && n.graphs) {
+        log_info("%s: %" PRIu64 " graphs, for each %.1f calls of the driver and %.1f KiB flushed; "
+                 "%" PRIu64 " hardware contexts",
+                 device->name, n.graphs, (double) n.driver_calls / (double) n.graphs,
+                 (double) n.flushed_bytes / 1024 / (double) n.graphs, n.driver_contexts);
     }
 }
 

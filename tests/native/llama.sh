@@ -16,6 +16,7 @@ for file in "$llama/llama-completion" "$model"; do
     fi
 done
 llama=$(cd "$llama" && pwd)
+model=$(cd "$(dirname "$model")" && pwd)/${model##*/}
 
 # compare.sh calls programs by their name, so each is a script here that runs it.
 work=$(mktemp -d)
