@@ -48,9 +48,7 @@ static void in_child(void) {
     dev->opened = false;
     dev->cache = NULL; // of the parent, whose threads may be in it
     dev->stuck = false;
-    // Threads of the parent sleep on it, and are not here to be woken: a signal would wait for
-    // them.
-    dev->changed = (pthread_cond_t) PTHREAD_COND_INITIALIZER;
+    dev->changed = (pthread_cond_t) PTHREAD_COND_INITIALIZER; // nobody waits here
     pthread_mutex_unlock(&dev->lock);
 }
 
