@@ -39,6 +39,7 @@ static void flush_code(const struct world * w) {
 static void test_flushes(void ** state) {
     (void) state;
     static const char * const seeds[] = {"1", "7", "1234"};
+    int evicted = 0;
     for (int i = 0; i < 3; i++) {
         rig_settings("CACHES", "1", "SEED", seeds[i], NULL);
         struct world w = world_new(false);
@@ -54,7 +55,7 @@ static void test_flushes(void ** state) {
         assert_int_equal(w.data[2][ELEMENTS / 2], -1); // and of these too
         amdxdna_flush(w.data[2], BYTES);
         assert_int_equal(wrong(&w, ADD), 0);
-        // An input that the CPU wrote anew: as it was, or with some lines of the new.
+        // An input that the CPU wrote anew: as it was, but for the lines that went by themselves.
         for (int k = 0; k < ELEMENTS; k++) {
             w.data[0][k] = 5000;
         }
@@ -66,6 +67,7 @@ static void test_flushes(void ** state) {
         }
         assert_true(fresh < ELEMENTS);
         assert_int_equal(fresh % 16, 0); // lines go whole
+        evicted += fresh;
         // The kernel does the same by its own call.
         struct xdna_sync_bo sync = {.handle = w.operand[0], .size = BYTES};
         assert_int_equal(RIG_CALL(w.f.fd, XDNA_SYNC_BO, &sync), 0);
@@ -77,6 +79,7 @@ static void test_flushes(void ** state) {
         assert_true(rig_reported("flushed_bytes") > 0);
         world_free(&w);
     }
+    assert_true(evicted > 0);
 }
 
 // A buffer that nobody flushed since it was made: its lines go back to memory at some moment, over
@@ -202,7 +205,8 @@ static void test_forgets(void ** state) {
 
 // ---- other processes ----
 
-// A child that has `n` contexts, says so, and waits to be ended. With n = 0 it runs a command.
+// A child that has `n` contexts, says so, and waits to be ended. With n = 0 it runs commands and
+// ends, with n < 0 it goes on with long ones.
 static pid_t child_with(int n, int * ready) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -211,7 +215,7 @@ static pid_t child_with(int n, int * ready) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(ends[0]);
         uint32_t x = 0;
-        if (n) {
+        if (n > 0) {
             setenv("ACCEL_EMU_REPORT", "", 1);
             struct rig_file f = rig_file();
             for (int i = 0; i < n; i++) {
@@ -222,11 +226,19 @@ static pid_t child_with(int n, int * ready) {
         }
         setenv("ACCEL_EMU_REPORT", "", 1);
         struct world w = world_new(false);
-        bool ok = true;
-        for (int i = 0; i < 20; i++) {
-            ok &= run(&w, ADD) == XDNA_STATE_COMPLETED && wrong(&w, ADD) == 0;
+        struct command parts[37], c;
+        for (int i = 0; i < 37; i++) {
+            parts[i] = start(&w, ADD, ADD);
         }
-        x = ok;
+        c = chain(&w, parts, n < 0 ? 37 : 1);
+        x = 1;
+        for (int i = 0; i < (n < 0 ? 10000 : 20); i++) {
+            x &= run_stream(&w, w.context, w.syncobj, c, w.insts[ADD]) == XDNA_STATE_COMPLETED;
+            x &= wrong(&w, ADD) == 0;
+            if (i == 0 && n < 0) { // from here on nearly all of the time is its turn
+                (void) !write(ends[1], &x, sizeof x);
+            }
+        }
         (void) !write(ends[1], &x, sizeof x);
         _exit(0);
     }
@@ -283,12 +295,14 @@ static void test_processes(void ** state) {
     assert_int_equal(run(&w, ADD), XDNA_STATE_COMPLETED);
     assert_true(rig_reported("cleared") > cleared);
     // A process that dies amid its turn leaves the device to others.
-    child = child_with(0, &ready);
-    usleep(30000);
-    kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, NULL, 0), child);
-    close(ready);
-    assert_int_equal(run(&w, ADD), XDNA_STATE_COMPLETED);
+    for (int i = 0; i < 3; i++) {
+        child = child_with(-1, &ready);
+        assert_int_equal(answer(ready), 1);
+        usleep(3000);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        assert_int_equal(run(&w, ADD), XDNA_STATE_COMPLETED);
+    }
     world_free(&w);
 
     rig_settings("SHARED", path, "DEVICE", "npu4", NULL); // that file is of another device
@@ -298,9 +312,12 @@ static void test_processes(void ** state) {
     assert_int_equal(open(RIG_DEVICE, O_RDWR), -1);
     assert_int_equal(errno, EACCES);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(symlink("/dev/null", path), 0);
+    char other[64];
+    snprintf(other, sizeof other, "%s/other", dir);
+    close(open(other, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    assert_int_equal(symlink(other, path), 0); // to a place that somebody else chose
     assert_int_equal(open(RIG_DEVICE, O_RDWR), -1);
-    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink(path) + unlink(other), 0);
     FILE * file = fopen(path, "we");
     fputs("text", file);
     fclose(file);
