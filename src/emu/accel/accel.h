@@ -57,6 +57,7 @@ struct accel_kernel {
     bool health;            // and says where, where the firmware knows
     bool overwrites;        // the payload of commands that failed
     bool holds_cus;         // a CU stays when its handle is closed
+    bool cus_first;         // EXEC_CMD wants a context that has CUs
     bool device_ids;        // ids of contexts are the device's, not a file's
     uint64_t context_ids, chain_bytes, idle_ms;
 };
@@ -67,7 +68,7 @@ const struct accel_kernel * accel_kernel_find(const char * name); // NULL: none
 
 struct accel_model { // a device that can be played
     const char * name;
-    const char * product; // sysfs: vbnv
+    const char * product[2]; // sysfs: vbnv, with older firmware and with today's
     unsigned pci, revision;
     enum aie_arch arch;
     unsigned columns, first_column; // in all, and the first one that contexts get
@@ -204,6 +205,7 @@ struct accel_job {
     struct accel_context * context;
     uint64_t seq;
     uint64_t sent_ns; // CLOCK_MONOTONIC
+    bool aborted;     // one before it was stuck
     struct accel_bo * command;
     uint32_t n_arguments;
     struct accel_bo ** arguments;

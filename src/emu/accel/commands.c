@@ -97,6 +97,14 @@ static void note_error(struct accel_device * dev, const struct accel_outcome * o
     }
 }
 
+// A context whose command is stuck is made anew, and its way to the firmware with it: what else was
+// on that way is lost.
+static void abort_others(struct accel_device * dev, const struct accel_context * x) {
+    for (struct accel_job * j = dev->jobs; j && dev->settings.kernel->upstream; j = j->next) {
+        j->aborted |= j->context == x;
+    }
+}
+
 static void run_job(struct accel_device * dev, struct accel_job * job) {
     struct accel_context * x = job->context;
     struct accel_timeline * t = x->timeline;
@@ -110,10 +118,18 @@ static void run_job(struct accel_device * dev, struct accel_job * job) {
     }
     accel_caches_evict(dev);
     x->running = job;
-    accel_firmware_run(dev, job, &out);
+    if (job->aborted) {
+        accel_lose(&out, XDNA_STATE_ABORT,
+                   "the one before it was stuck, and its context restarted");
+    } else {
+        accel_firmware_run(dev, job, &out);
+    }
     x->running = NULL;
     accel_caches_evict(dev);
     accel_turn_end(dev);
+    if (out.state == XDNA_STATE_TIMEOUT) {
+        abort_others(dev, x);
+    }
     if (out.state == XDNA_STATE_TIMEOUT && !dev->settings.kernel->watchdog) {
         accel_say(dev, "context %u, command %llu: %s; it is stuck, and this kernel has no watchdog",
                   x->id, (unsigned long long) job->seq, out.why);
@@ -270,6 +286,9 @@ int accel_exec_cmd(struct accel_call * c) {
     result = take_arguments(c, job, a);
     if (result == 0 && !(job->context = enter(c, a->hwctx))) {
         result = accel_refuse(c, EINVAL, "there is no context %u", a->hwctx);
+    }
+    if (result == 0 && dev->settings.kernel->cus_first && job->context->n_cus == 0) {
+        result = accel_refuse(c, EINVAL, "context %u has no CUs yet", a->hwctx);
     }
     if (result == 0 && !start_worker(dev)) {
         result = accel_refuse(c, ENOMEM, "no thread to run commands in");

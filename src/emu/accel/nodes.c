@@ -90,7 +90,7 @@ void accel_node_text(const struct accel_node * n, char * text, size_t size) {
     } else if (!strcmp(name, "revision")) {
         snprintf(text, size, "0x%02x\n", s.model->revision);
     } else if (!strcmp(name, "vbnv")) {
-        snprintf(text, size, "%s\n", s.model->product);
+        snprintf(text, size, "%s\n", s.model->product[s.kernel->firmware7]);
     } else {
         snprintf(text, size, "%s\n", s.firmware);
     }

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAGIC UINT64_C(0x31306c6563636131) // of this layout
+#define MAGIC UINT64_C(0x32306c6563636131) // of this layout
 
 enum { MAX_CONTEXTS = 1024, COLUMNS = 8 };
 
@@ -37,6 +37,7 @@ struct accel_shared {
     char boot[40], device[16], kernel[16];
     pthread_mutex_t lock, turn;
     uint64_t keys, turns;
+    int32_t used; // entries that were ever taken
     uint32_t last_id;
     uint32_t power_mode;
     uint64_t owner[COLUMNS]; // key of the context whose state is there; 0: nobody's
@@ -314,6 +315,7 @@ enum accel_place accel_shared_add(struct accel_device * dev, struct accel_contex
     }
     if (result == ACCEL_PLACE_OK) {
         x->entry = free_entry;
+        s->used = s->used > free_entry ? s->used : free_entry + 1;
         x->key = ++s->keys;
         s->entries[free_entry] = (struct entry){
             .pid = getpid(),
@@ -377,7 +379,7 @@ size_t accel_shared_list(struct accel_device * dev, struct xdna_context_entry * 
 
 static bool others_wait(struct accel_shared * s) {
     bool found = false;
-    for (int i = 0; i < MAX_CONTEXTS; i++) {
+    for (int i = 0; i < s->used && i < MAX_CONTEXTS; i++) {
         const struct entry * e = &s->entries[i];
         found |= e->pid && e->pid != getpid() && __atomic_load_n(&e->waits, __ATOMIC_RELAXED);
     }

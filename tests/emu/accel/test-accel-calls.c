@@ -247,6 +247,10 @@ static void test_types(void ** state) {
         uint32_t command = rig_bo(f.fd, XDNA_BO_CMD, 32 << 10), twice[] = {share, share};
         uint64_t seq;
         assert_int_equal(rig_create(f.fd, XDNA_BO_CMD, 33 << 10, &h), one ? 0 : EINVAL);
+        const uint32_t pdi = rig_bo(f.fd, XDNA_BO_DEV, 4096);
+        assert_int_equal(rig_exec(f.fd, x, command, NULL, 0, &seq), k < 2 ? EINVAL : 0); // no CUs
+        assert_int_equal(rig_configure(f.fd, x, &pdi, 1), 0);
+        assert_int_equal(rig_exec(f.fd, x, command, NULL, 0, &seq), 0);
         assert_int_equal(rig_exec(f.fd, x, share, NULL, 0, &seq), one ? 0 : EINVAL);
         assert_int_equal(rig_exec(f.fd, x, f.heap, NULL, 0, &seq), EINVAL);
         assert_int_equal(rig_exec(f.fd, x, rig_bo(f.fd, XDNA_BO_DEV, 64), NULL, 0, &seq), EINVAL);
@@ -469,6 +473,22 @@ static void test_power(void ** state) {
     assert_int_equal(status, 0);
 }
 
+static void test_names(void ** state) {
+    (void) state;
+    static const char * const rows[][3] = {{"7.2", "npu5", "NPU Strix Halo\n"},
+                                           {"6.18", "npu5", "RyzenAI-npu5\n"},
+                                           {"7.2", "npu1", "RyzenAI-npu1\n"}};
+    for (int i = 0; i < 3; i++) {
+        rig_settings("KERNEL", rows[i][0], "DEVICE", rows[i][1], NULL);
+        char text[64] = "";
+        FILE * f = fopen("/sys/class/accel/accel0/device/vbnv", "re");
+        assert_non_null(f);
+        assert_non_null(fgets(text, sizeof text, f));
+        fclose(f);
+        assert_string_equal(text, rows[i][2]);
+    }
+}
+
 // ---- faults ----
 
 static void test_each_second(void ** state) {
@@ -508,13 +528,14 @@ static void test_each_second(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions),  cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_syncobjs),  cmocka_unit_test(test_early),
-        cmocka_unit_test(test_heap_full), cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_types),     cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_limits),    cmocka_unit_test(test_qos),
-        cmocka_unit_test(test_cus),       cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_power),     cmocka_unit_test(test_each_second),
+        cmocka_unit_test(test_versions),    cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_syncobjs),    cmocka_unit_test(test_early),
+        cmocka_unit_test(test_heap_full),   cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_types),       cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_limits),      cmocka_unit_test(test_qos),
+        cmocka_unit_test(test_cus),         cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_names),       cmocka_unit_test(test_power),
+        cmocka_unit_test(test_each_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

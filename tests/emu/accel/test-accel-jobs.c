@@ -247,6 +247,21 @@ static void test_stuck(void ** state) {
     assert_true(overwritten(&c, 36));
     w.data[1] = rig_map(w.f.fd, w.operand[1], BYTES);
     world_free(&w);
+    // Its context is made anew, and what else was on its way is lost.
+    rig_settings("DEVICE", "npu4", "LATE_US", "10000", "FAIL", "COMMAND:1:ETIME", NULL);
+    w = world_new(false);
+    struct command three[] = {start(&w, 0, ADD), start(&w, 0, ADD), start(&w, 0, ADD)};
+    uint64_t seq = 0;
+    for (int i = 0; i < 3; i++) {
+        seq = send(&w, three[i]);
+    }
+    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, seq, INT64_MAX), 0);
+    assert_int_equal(XDNA_COMMAND_STATE(three[0].words[0]), XDNA_STATE_TIMEOUT);
+    assert_int_equal(XDNA_COMMAND_STATE(three[1].words[0]), XDNA_STATE_ABORT);
+    assert_int_equal(XDNA_COMMAND_STATE(three[2].words[0]), XDNA_STATE_ABORT);
+    assert_true(overwritten(&three[2], 4));
+    assert_int_equal(run(&w, start(&w, 0, ADD)), XDNA_STATE_COMPLETED);
+    world_free(&w);
     world_arch = AIE_ARCH_AIE2;
     assert_int_equal(discard(NULL), 0);
     assert_int_equal(compile(NULL), 0);
@@ -268,6 +283,7 @@ static void test_no_watchdog(void ** state) {
     assert_int_equal(XDNA_COMMAND_STATE(c.words[0]), XDNA_STATE_NEW);
     assert_int_equal(rig_destroy(w.f.fd, w.context), 0);
     assert_int_equal(XDNA_COMMAND_STATE(c.words[0]), XDNA_STATE_ABORT);
+    assert_int_equal(XDNA_COMMAND_STATE(behind.words[0]), XDNA_STATE_ABORT);
     assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, seq, 0), 0);
     w.data[1] = rig_map(w.f.fd, w.operand[1], BYTES);
     world_free(&w);
