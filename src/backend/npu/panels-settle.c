@@ -57,6 +57,9 @@ static enum status make_plain(struct hsa_stream * s, struct panels * all,
 
 static enum status settle(struct hsa_stream * s, const struct ggml_tensor * node, bool by_cpu,
                           struct error * err) {
+    if (op_is_view(node->op)) { // nobody reads a byte for it
+        return ST_OK;
+    }
     bool product = node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_MUL_MAT_ID;
     bool attention = node->op == GGML_OP_FLASH_ATTN_EXT && !by_cpu;
     enum status st = attention ? lay_out_caches(s, node, err) : ST_OK;
