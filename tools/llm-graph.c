@@ -158,6 +158,23 @@ static const char * set_rows(const struct llm_graph * g) {
     return NULL;
 }
 
+const char * llm_graph_settle(const struct llm_graph * g, ggml_backend_t stream) {
+    int n = ggml_graph_n_nodes(g->graph);
+    struct ggml_context * ctx = ggml_init((struct ggml_init_params){
+        .mem_size = ggml_graph_overhead_custom((size_t) n, false), .no_alloc = true});
+    struct ggml_cgraph * graph = ctx ? ggml_new_graph_custom(ctx, (size_t) n, false) : NULL;
+    for (int i = 0; graph && i < n; i++) {
+        struct ggml_tensor * t = ggml_graph_node(g->graph, i);
+        if (t->op == GGML_OP_FLASH_ATTN_EXT) {
+            ggml_graph_add_node(graph, t);
+        }
+    }
+    enum ggml_status st =
+        graph ? ggml_backend_graph_compute(stream, graph) : GGML_STATUS_ALLOC_FAILED;
+    ggml_free(ctx);
+    return st == GGML_STATUS_SUCCESS ? NULL : "the device cannot compute its attention";
+}
+
 const char * llm_graph_write(const struct llm_graph * g) {
     if (!g->inputs.mask) {
         return NULL;

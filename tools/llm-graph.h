@@ -43,6 +43,9 @@ void llm_graph_count(const struct llm_device * device, const struct llm_list * l
 // Places, and numbers that make sense: weights and caches are zeros. NULL, or what is wrong.
 const char * llm_weights_place(struct llm_weights * w, ggml_backend_t stream);
 const char * llm_graph_place(struct llm_graph * g, ggml_backend_t stream);
+// What the device does once for a model's caches, when attention first meets them. NULL, or what is
+// wrong.
+const char * llm_graph_settle(const struct llm_graph * g, ggml_backend_t stream);
 // Inputs of a token, and the result of the last node as a program reads it.
 const char * llm_graph_write(const struct llm_graph * g);
 const char * llm_graph_read(const struct llm_graph * g);

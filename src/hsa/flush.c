@@ -2,11 +2,12 @@
 // here, before and after; nobody else flushes anything.
 //
 // Kept true: while a dispatch is in flight, no line that it reads or writes is dirty in a cache.
-// Such a line would be written back at any moment, over what the NPU wrote there. So a fresh
-// allocation, whose pages the kernel has cleared, is flushed once as a whole, and what the host
-// wrote when it has written it. What the host reads, or writes in part, is flushed before: its copy
-// may be older than what the NPU wrote. Weights, caches of keys and values and what kernels hand to
-// each other are then flushed when they are uploaded, and never again.
+// Such a line would be written back at any moment, over what the NPU wrote there. So fresh memory
+// for operands, whose pages the kernel has cleared, is flushed once as a whole (code the NPU only
+// reads, and only what was written), and what the host wrote when it has written it. What the host
+// reads, or writes in part, is flushed before: its copy may be older than what the NPU wrote.
+// Weights, caches of keys and values and what kernels hand to each other are then flushed when they
+// are uploaded, and never again.
 //
 // The runtime would do it too, for all bytes that the operands of a packet declare, before and
 // after each dispatch: 18 us a MB, and a packet's operands are whole allocations. It is told that

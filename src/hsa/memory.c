@@ -190,7 +190,7 @@ void * hsac_alloc(struct hsac_agent * a, enum hsac_pool pool, size_t size) {
     }
     pthread_mutex_unlock(&a->lock);
     pthread_mutex_unlock(&a->driver);
-    if (ptr && pool != HSAC_POOL_KERNARG) {
+    if (ptr && (pool == HSAC_POOL_DATA || pool == HSAC_POOL_HOST)) {
         hsac_host_end(a, ptr, size); // the kernel wrote zeros to it
     }
     return ptr;

@@ -44,6 +44,7 @@ struct chain { // what was made of one
     size_t n_words, room;
     struct txn_aim * aims;
     size_t n_aims;
+    bool fresh; // the NPU has not seen it
 };
 
 struct join {
@@ -156,7 +157,7 @@ static bool make_chain(struct hsa_stream * s, struct chain * c) {
     c->insts = ok ? hsac_alloc(s->device->agent, HSAC_POOL_STREAM, room) : NULL;
     if (c->insts) {
         memcpy(c->insts, insts, 4 * c->n_words);
-        hsac_host_end(s->device->agent, c->insts, 4 * c->n_words);
+        c->fresh = true;
         c->room = room;
         j->bytes += room;
         c->n = j->n;
@@ -185,11 +186,11 @@ static struct chain * chain_of(struct hsa_stream * s) {
 }
 
 // A graph that is computed again has most of its tensors where they were: only lines of the stream
-// in which something changes are written, and flushed.
+// in which something changes are written, and flushed. A fresh one is flushed as a whole.
 static void aim(struct chain * c, const struct txn_aim * aim, int window, uint32_t offset,
                 struct hsac_agent * agent) {
     uint32_t size, *at = txn_aim(c->insts, aim, window, offset, &size);
-    if (size) {
+    if (size && !c->fresh) {
         hsac_host_end(agent, at, size);
     }
 }
@@ -206,6 +207,10 @@ static struct hsac_dispatch aimed(const struct join * j, struct chain * c,
         char * addr = of->operands[a->operand].addr;
         int w = window_of(windows, &n, agent, addr, of->operands[a->operand].size);
         aim(c, a, w, (uint32_t) (addr - windows[w].base) + a->byte_offset, agent);
+    }
+    if (c->fresh) {
+        hsac_host_end(agent, c->insts, 4 * c->n_words);
+        c->fresh = false;
     }
     d.insts = c->insts;
     d.n_insts = (uint32_t) c->n_words;
