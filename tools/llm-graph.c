@@ -169,8 +169,11 @@ const char * llm_graph_settle(const struct llm_graph * g, ggml_backend_t stream)
             ggml_graph_add_node(graph, t);
         }
     }
-    enum ggml_status st =
-        graph ? ggml_backend_graph_compute(stream, graph) : GGML_STATUS_ALLOC_FAILED;
+    enum ggml_status st = GGML_STATUS_ALLOC_FAILED;
+    if (graph) {
+        st = ggml_graph_n_nodes(graph) ? ggml_backend_graph_compute(stream, graph)
+                                       : GGML_STATUS_SUCCESS;
+    }
     ggml_free(ctx);
     return st == GGML_STATUS_SUCCESS ? NULL : "the device cannot compute its attention";
 }

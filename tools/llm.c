@@ -230,7 +230,7 @@ const char * llm_measure(struct llm_device * device, const struct decoder_model 
     llm_graph_free(&first);
     if (!why) {
         why = llm_graph_place(&g, device->stream);
-        if (!why && part == LLM_WHOLE && !device->once) {
+        if (!why && !device->once) {
             why = llm_graph_settle(&g, device->stream);
         }
         why = why ? why : compute(device, &g, &before);
