@@ -127,23 +127,31 @@ enum kernel_blocks kernel_blocks_of(const struct kernel_spec * spec) {
 }
 
 struct kernel_panel kernel_panel_of(const struct kernel_spec * spec) {
-    struct kernel_panel p = {.rows = (int) (spec->params[0] >> PANEL_ROWS_AT & 0xff),
-                             .words = (int) (spec->params[0] >> PANEL_WORDS_AT)};
-    p.pair = p.rows ? kernel_panel_pair(kernel_blocks_of(spec)) : 0;
-    return p;
+    return kernel_panel(spec->arch, kernel_blocks_of(spec),
+                        (int) (spec->params[0] >> PANEL_ROWS_AT & 0xff),
+                        (int) (spec->params[0] >> PANEL_WORDS_AT));
 }
 
-int kernel_panel_pair(enum kernel_blocks b) {
-    return b == KERNEL_Q6_K ? 2 * kernel_block_bytes(b) : 0;
+struct kernel_panel kernel_panel(enum aie_arch arch, enum kernel_blocks b, int rows, int words) {
+    bool is_short = (b == KERNEL_Q4_0 || b == KERNEL_Q8_0) && arch == AIE_ARCH_AIE2P;
+    bool paired = rows && (b == KERNEL_Q6_K || is_short);
+    return (struct kernel_panel){.rows = rows,
+                                 .words = words,
+                                 .pair = paired ? 2 * kernel_block_bytes(b) : 0,
+                                 .scale = paired && !is_short ? kernel_block_bytes(b) - 2 : 0};
 }
 
-// Where byte `at` of two blocks lies, and how many follow it there: the second's numbers change
-// places with its scale.
-static size_t pair_at(size_t pair, size_t at, size_t * n) {
+// Where byte `at` of two blocks lies, and how many follow it there.
+static size_t pair_at(const struct kernel_panel * p, size_t at, size_t * n) {
     enum { SCALE = 2 };
-    size_t second = pair / 2, end = at < second ? second : at < pair - SCALE ? pair - SCALE : pair;
-    *n = end - at < *n ? end - at : *n;
-    return at < second ? at : end < pair ? at + SCALE : at - second + SCALE;
+    size_t block = (size_t) p->pair / 2, scale = (size_t) p->scale, in = at % block;
+    bool second = at >= block, is_scale = in >= scale && in < scale + SCALE;
+    size_t end = is_scale ? scale + SCALE : in < scale ? scale : block;
+    *n = end - in < *n ? end - in : *n;
+    if (is_scale) {
+        return in + (second ? SCALE : 0);
+    }
+    return second == (scale > 0) ? at + SCALE : at; // those that the other's scale moves
 }
 
 size_t kernel_panel_at(const struct kernel_panel * p, size_t row_bytes, size_t at, size_t * n) {
@@ -152,7 +160,7 @@ size_t kernel_panel_at(const struct kernel_panel * p, size_t row_bytes, size_t a
     *n = rest < *n ? rest : *n;
     if (p->pair) {
         size_t in_pair = column % (size_t) p->pair;
-        column = column - in_pair + pair_at((size_t) p->pair, in_pair, n);
+        column = column - in_pair + pair_at(p, in_pair, n);
     }
     return row / rows * rows * row_bytes + column / chunk * rows * chunk + row % rows * chunk +
            column % chunk;

@@ -65,15 +65,16 @@ const char * kernel_block_name(enum kernel_blocks b); // "q4_0"
 //
 // What a shim reads of a panel for one chunk is one run. Panels follow each other as rows would.
 //
-// Blocks of q6_K are whole words by twos, and ggml's second one begins in the middle of a word. In
-// a panel what both end with, their scales, stands between them, so that neither does.
+// Blocks that are whole words by twos have numbers that begin in the middle of a word: of q6_K the
+// second one's, of q4_0 and q8_0 the first one's. In a panel the scales of two stand together,
+// between the numbers of both or before them, so that none do.
 struct kernel_panel {
     int rows;  // 0: row behind row
     int words; // 32-bit words of a chunk
     int pair;  // bytes of two such blocks; 0: blocks are as they are
+    int scale; // where a block has its scale: at its beginning or its end
 };
-enum { KERNEL_PANEL_ROWS = 16 };             // at most; a power of two
-int kernel_panel_pair(enum kernel_blocks b); // `pair` of panels of such blocks
+enum { KERNEL_PANEL_ROWS = 16 }; // at most; a power of two
 // Where byte `at` of rows of row_bytes lies; *n is lowered to how many follow it there.
 size_t kernel_panel_at(const struct kernel_panel * p, size_t row_bytes, size_t at, size_t * n);
 
@@ -97,6 +98,9 @@ struct kernel_spec {
 uint32_t kernel_blocks_param(enum kernel_blocks b, struct kernel_panel panel);
 enum kernel_blocks kernel_blocks_of(const struct kernel_spec * spec);
 struct kernel_panel kernel_panel_of(const struct kernel_spec * spec);
+// Panels of such blocks. On aie2 those of q4_0 and q8_0 do not lie in pairs: there a shift is a
+// matter of b's order, or done with what else there is to do.
+struct kernel_panel kernel_panel(enum aie_arch arch, enum kernel_blocks b, int rows, int words);
 bool kernel_panel_check(const struct kernel_panel * panel, enum kernel_blocks b, int64_t words,
                         int64_t rows);
 

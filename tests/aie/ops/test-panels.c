@@ -80,10 +80,15 @@ static void to_panels(uint8_t * data, int64_t rows, int64_t row_words, struct ke
         }
     }
     for (size_t at = 0; p.pair && at < bytes; at += (size_t) p.pair) { // chunks are whole pairs
-        uint8_t *second = data + at + p.pair / 2, scale[2];
-        memcpy(scale, data + at + p.pair - 2, 2);
-        memmove(second + 2, second, (size_t) p.pair / 2 - 2);
-        memcpy(second, scale, 2);
+        size_t block = (size_t) p.pair / 2, numbers = block - 2;
+        uint8_t old[512], *to = data + at;
+        memcpy(old, to, 2 * block);
+        for (size_t i = 0; i < 2; i++) { // scales before both, or between
+            const uint8_t * from = old + i * block;
+            memcpy(to + (p.scale ? numbers : 0) + 2 * i, from + p.scale, 2);
+            memcpy(to + (p.scale ? i * (numbers + 4) : 4 + i * numbers), from + (p.scale ? 0 : 2),
+                   numbers);
+        }
     }
     free(from);
 }
@@ -221,8 +226,8 @@ static void unpacked(void ** state) {
 static void refused(void ** state) {
     (void) state;
     static const struct kernel_panel wrong[] = {
-        {3, 36, 0}, {32, 36, 0}, {255, 36, 0}, {8, 0, 0},     {8, 35, 0},
-        {8, 40, 0}, {8, 360, 0}, {0, 36, 0},   {8, 65535, 0},
+        {3, 36, 0, 0}, {32, 36, 0, 0}, {255, 36, 0, 0}, {8, 0, 0, 0},     {8, 35, 0, 0},
+        {8, 40, 0, 0}, {8, 360, 0, 0}, {0, 36, 0, 0},   {8, 65535, 0, 0},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct kernel_spec specs[] = {product(KERNEL_Q4_0, DTYPE_F32, 512, 1, 2048, 1),
@@ -235,10 +240,10 @@ static void refused(void ** state) {
         }
     }
     struct kernel_spec rows = product(KERNEL_Q4_0, DTYPE_F32, 500, 1, 2048, 1);
-    rows.params[0] = kernel_blocks_param(KERNEL_Q4_0, (struct kernel_panel){8, 36, 0});
+    rows.params[0] = kernel_blocks_param(KERNEL_Q4_0, kernel_panel(rig_arch, KERNEL_Q4_0, 8, 36));
     assert_int_not_equal(aie_supports(&rows, NULL), ST_OK); // 500 rows are no panels of 8
     rows = product(KERNEL_Q4_0, DTYPE_F32, 512, 1, 2048, 1);
-    rows.params[0] = kernel_blocks_param(KERNEL_Q4_0, (struct kernel_panel){8, 36, 0});
+    rows.params[0] = kernel_blocks_param(KERNEL_Q4_0, kernel_panel(rig_arch, KERNEL_Q4_0, 8, 36));
     assert_int_equal(aie_supports(&rows, NULL), ST_OK);
     rows.inputs[0].nb[1] += 4;
     assert_int_not_equal(aie_supports(&rows, NULL), ST_OK); // nor rows apart

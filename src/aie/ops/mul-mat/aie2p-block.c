@@ -318,6 +318,59 @@ static void bf16_trip(struct mm_block * b) {
     }
 }
 
+// One row of b: a multiplication is 64 m of it for one k, and the other three rows of the tile are
+// nobody's. A sum takes three bundles, so even and odd k have one each, the second from zero on.
+//
+//     bundle   -10  -9  -8  -7  -6  -5  -4  -3  -2  -1   0   1   2   3
+//     load      x   y   y   y'  y'
+//     spread                                0   0   0'  0'
+//     multiply                                          0       0'
+static void bf16_one_row(struct mm_block * b) {
+    struct asm_program * p = b->p;
+    enum { QUARTERS = 4, BUNDLES = 4 };
+    for (int n = 0; n < QUARTERS; n++) {
+        ASM_MEM(p, AIE2P_VLDA_dmx_lda_bm_pstm_nrm_imm, MEM_C_IN, A_REG(asm_quarter(b->acc[0], n)),
+                A_REG(b->from[0]), A_IMM(VECTOR));
+    }
+    emit_copy(p, b->now, b->first);
+    emit_set(p, b->mode_high, CONFIG_BF16 | 1); // which is free by now
+    emit_copy(p, b->y, b->from[1]);
+    asm_mark(p);
+    asm_loop_begin_paced(p, b->pairs, BUNDLES);
+    asm_loop_late(p);
+    struct asm_reg x = asm_local(p, ASM_Y);
+    asm_at(p, -10);
+    ASM_MEM(p, AIE2P_VLDA_128_dmv_lda_w_pstm_nrm, MEM_X, A_REG(asm_quarter(x, 0)), A_REG(b->x),
+            STEP(STEP_X));
+    for (int k = 0; k < 2; k++) {
+        struct asm_reg ys = asm_local(p, ASM_Y), xs = asm_local(p, ASM_Y);
+        int at = 2 * k;
+        for (int i = 0; i < 2; i++) {
+            asm_at(p, at - 9 + i);
+            ASM_MEM(p, AIE2P_VLDB_dmx_ldb_x_pstm_nrm_imm, MEM_Y, A_REG(asm_half(ys, i)),
+                    A_REG(b->y), A_IMM(VECTOR));
+        }
+        for (int i = 0; i < 2; i++) {
+            spread(b, at - 3 + i, asm_half(xs, i), x, k);
+        }
+        struct asm_reg now = k ? b->mode_high : b->now;
+        asm_at(p, at);
+        ASM(p, AIE2P_VMAC_f_vmac_bf_vmul_bf_core_Y_Y, A_REG(b->acc[k]), A_REG(b->acc[k]), A_REG(xs),
+            A_REG(ys), A_REG(now));
+        asm_at(p, at + 1);
+        ASM(p, AIE2P_ADD_add_r_ri, A_REG(now), A_REG(b->conf), A_IMM(0));
+    }
+    asm_loop_end(p);
+    asm_mark_end(p);
+    struct asm_reg add = asm_local(p, ASM_R);
+    emit_set(p, add, (int32_t) asm_target(p)->add_config);
+    emit_f_add(p, b->acc[0], b->acc[0], b->acc[1], add);
+    for (int n = 0; n < QUARTERS; n++) {
+        ASM_MEM(p, AIE2P_VST_dmx_sts_bm_pstm_nrm_imm, MEM_C_OUT, A_REG(b->to[0]),
+                A_REG(asm_quarter(b->acc[0], n)), A_IMM(VECTOR));
+    }
+}
+
 // What a slice of bf16 has for itself: who makes its operands bf16 wants these registers, too.
 enum { BF16_SCALARS = 5, BF16_REGISTERS = BF16_SCALARS + 4 };
 
@@ -343,16 +396,22 @@ static void bf16_slice(struct mm_block * b, const struct mm_type * t, const stru
     emit_copy(p, b->to[1], at->y);
     emit_copy(p, b->from[1], at->y);
     emit_copy(p, b->left, at->trips);
-    int trip = asm_label_new(p), apart = asm_label_new(p);
+    int trip = asm_label_new(p), apart = asm_label_new(p), done = asm_label_new(p);
     if (at->may_be_apart) {
         asm_jump_if_zero(p, at->pairs, apart);
     }
     set_apart(b);
     asm_label(p, apart);
+    if (at->may_be_apart) { // gemv: fewer trips than one stand for one row
+        asm_jump_if_nonzero(p, b->left, trip);
+        bf16_one_row(b);
+        asm_jump(p, done);
+    }
     asm_label(p, trip);
     bf16_trip(b);
     emit_add_small(p, b->left, b->left, -1);
     asm_jump_if_nonzero(p, b->left, trip);
+    asm_label(p, done);
     for (int i = 0; i < BF16_REGISTERS; i++) {
         asm_release(p, *bf16_register(b, i));
     }

@@ -46,7 +46,7 @@ bool aie_panel(const struct kernel_spec * product, struct kernel_panel * out) {
     spec.params[0] = kernel_blocks_param(kind, *out);
     int64_t best = words ? cost(&spec, 4 * (int64_t) words) : 0;
     for (int rows = 2; best && rows <= KERNEL_PANEL_ROWS; rows *= 2) {
-        struct kernel_panel panel = {rows, words, kernel_panel_pair(kind)};
+        struct kernel_panel panel = kernel_panel(spec.arch, kind, rows, words);
         spec.params[0] = kernel_blocks_param(kind, panel);
         int64_t now = cost(&spec, 4 * (int64_t) words);
         if (now && now <= best) {

@@ -462,16 +462,33 @@ void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, 
     }
 }
 
+// Parameters that gemv in bf16 wants: with more ways for a slice to go come more of them.
+static int vector_params(const struct mm_plan * p) {
+    bool fused = mm_fuses(p->t, p->blocks);
+    switch (p->blocks) {
+    case KERNEL_BLOCKS:
+        return MM_PARAM_FEW;
+    case KERNEL_Q4_0:
+        return fused ? MM_PARAM_BEFORE_WORDS : MM_PARAM_FEW;
+    case KERNEL_Q8_0:
+        return fused ? MM_PARAM_COUNT : MM_PARAM_MORE_THAN_FEW;
+    case KERNEL_Q4_K:
+    case KERNEL_Q5_K:
+    case KERNEL_Q6_K:
+        return fused ? MM_PARAM_BEFORE_WORDS : MM_PARAM_BEFORE_FUSED;
+    default: // numbers of a table
+        return MM_PARAM_COUNT;
+    }
+}
+
 void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles, bool task) {
     const struct mm_plan * p = &d->plan;
-    // Of gemv in bf16: what is not quantized, or unpacked as it stands.
-    bool few =
-        p->blocks == KERNEL_BLOCKS || (p->blocks == KERNEL_Q4_0 && !mm_fuses(p->t, p->blocks));
     uint32_t params[MM_PARAM_COUNT];
     mm_params(p->t,
               &(struct mm_shape){.x_groups = p->x_groups,
                                  .y_groups = p->y_groups,
                                  .x_rows = p->x_rows,
+                                 .is_vector = p->is_vector,
                                  .tiles = tiles,
                                  .slices = p->slices,
                                  .x_raw = p->x_raw,
@@ -482,8 +499,7 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
                                  .many = p->many},
               params);
     txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params,
-                    task && !few                          ? MM_PARAM_COUNT
-                    : task                                ? MM_PARAM_FEW
+                    task                                  ? (uint32_t) vector_params(p)
                     : p->t->shared                        ? MM_PARAM_TASK
                     : p->is_vector || !mm_has_tasks(p->t) ? MM_PARAM_X_TRIPS
                                                           : MM_PARAM_MANY + 1);

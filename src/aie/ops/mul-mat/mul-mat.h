@@ -76,6 +76,10 @@ static inline int mm_block_k(const struct mm_type * t) {
 static inline int mm_trip_c_bytes(const struct mm_type * t) {
     return 4 * t->out_rows * t->trip_y;
 }
+// Whether the multiplier has no matrix mode for it.
+static inline bool mm_lanes(const struct mm_type * t) {
+    return t->in == DTYPE_BF16 && mm_block_k(t) == 2;
+}
 // Whether blocks are multiplied as they are unpacked (quant-fused.c).
 static inline bool mm_fuses(const struct mm_type * t, enum kernel_blocks blocks) {
     return mm_block_k(t) == 8 && blocks != KERNEL_BLOCKS;
@@ -173,7 +177,7 @@ enum mm_bank { MM_BANK_C, MM_BANK_Y, MM_BANK_X, MM_BANKS };
 enum {
     MM_PARAM_TILES,
     MM_PARAM_SLICES, // of each tile
-    MM_PARAM_TRIPS,  // of each slice
+    MM_PARAM_TRIPS,  // of each slice; gemv lane by lane: 0: there is one row of x
     MM_PARAM_ROW,    // bytes of four rows of the tile
     MM_PARAM_LAST,   // trips of one row of trips, less one
     MM_PARAM_C_WRAP, // steps of the pointers, see mm_params
@@ -193,27 +197,34 @@ enum {
                      // each, or an MM_BY_COLUMNS
     MM_PARAM_TABLED, // there is a table of bytes
     MM_PARAM_PAIRS,  // of k that a slice is set apart by; 0: it is apart
-    MM_PARAM_FEW,    // that are all that some runs want: telling a core takes 13 cycles a word
-    MM_PARAM_ROWS = MM_PARAM_FEW, // trips for all rows of such a slice
-    MM_PARAM_RAW,                 // where the block before is
-    MM_PARAM_ONE,                 // in bf16: how often a group's minimum is taken away
-    MM_PARAM_LESS,                // from a group's scales to its minima
-    MM_PARAM_PLANE_WORDS,         // of a slice, of which all numbers have one scale
+    MM_PARAM_PAIRED, // two blocks have their scales before the numbers of both: a word; else 0
+    // Runs are told no more than they want, see mm_write_params: a word takes 13 cycles and more.
+    MM_PARAM_FEW,
+    MM_PARAM_NUMBERS = MM_PARAM_FEW, // where the numbers of a slice are
+    MM_PARAM_APART,   // from a slice's first block of bytes to the second, less a word
+    MM_PARAM_AS_COME, // whether these are the words that came: all bits or none
+    MM_PARAM_MORE_THAN_FEW,
+    MM_PARAM_ROWS = MM_PARAM_MORE_THAN_FEW, // trips for all rows of such a slice
+    MM_PARAM_RAW,                           // where the block before is
+    MM_PARAM_ONE,                           // in bf16: how often a group's minimum is taken away
+    MM_PARAM_LESS,                          // from a group's scales to its minima
+    MM_PARAM_PLANE_WORDS,                   // of a slice, of which all numbers have one scale
     MM_PARAM_GROUP, // of the groups of 16 numbers the bits that tell the scales, and how far down
     MM_PARAM_GROUP_SHIFT,
-    MM_PARAM_TABLE_SHIFT,  // from a slice's number to its place in the table
-    MM_PARAM_TABLE_NEXT,   // from there to its second half
-    MM_PARAM_TABLE_LESS,   // in bf16: what a byte of the table is too much, and 256
-    MM_PARAM_ODD,          // bit of the slices that are left: the block begins in a word's middle
-    MM_PARAM_OTHER,        // from a block's place to the next one's, bits to be changed
-    MM_PARAM_D_AT,         // where a block has d
-    MM_PARAM_D_SECOND,     // 1: behind it is dmin
-    MM_PARAM_FUSED,        // of blocks that are multiplied as they are unpacked: groups of 4 n
-    MM_PARAM_TOP,          // upper bytes of two numbers
-    MM_PARAM_MINUS,        // in bf16: what is too much of each
+    MM_PARAM_TABLE_SHIFT, // from a slice's number to its place in the table
+    MM_PARAM_TABLE_NEXT,  // from there to its second half
+    MM_PARAM_TABLE_LESS,  // in bf16: what a byte of the table is too much, and 256
+    MM_PARAM_ODD,         // bit of the slices that are left: the block begins in a word's middle
+    MM_PARAM_OTHER,       // from a block's place to the next one's, bits to be changed
+    MM_PARAM_D_AT,        // where a block has d
+    MM_PARAM_D_SECOND,    // 1: behind it is dmin
+    MM_PARAM_BEFORE_FUSED,
+    MM_PARAM_FUSED = MM_PARAM_BEFORE_FUSED, // of blocks that are multiplied as they are unpacked:
+                                            // groups of 4 n
+    MM_PARAM_TOP,                           // upper bytes of two numbers
+    MM_PARAM_MINUS,                         // in bf16: what is too much of each
     MM_PARAM_PAIR,         // whether b's number is a factor of the lower half of a byte, of the
     MM_PARAM_PAIR_OTHER,   // upper: all bits or none; of the second pass the other way around
-    MM_PARAM_NUMBERS,      // where the numbers of a slice are
     MM_PARAM_NUMBERS_NEXT, // from those of the first pass to those of the second: 2048 or 0
     MM_PARAM_PLANES,       // where the factors of a slice are; of the slices of a block bits
     MM_PARAM_PLANES_OF,    // that tell which
@@ -224,14 +235,14 @@ enum {
                                             // PLANES_NEXT and MINIMA how far planes of columns and
                                             // of sums are apart
     MM_PARAM_PASS = MM_PARAM_MINIMA + 1,    // which one it is
-    MM_PARAM_FIRST,       // byte of a slice at which the first block's numbers begin,
-    MM_PARAM_BLOCK,       // from there to the second's,
-    MM_PARAM_BLOCK_TRIPS, // vectors of them,
-    MM_PARAM_MORE,        // what is added to each byte,
-    MM_PARAM_WORDS,       // and where they go
-    MM_PARAM_APART,       // from a slice's first block of bytes to the second, less a word
-    MM_PARAM_AS_COME,     // whether these are the words that came: all bits or none
-    MM_PARAM_TABLE,       // bytes,
+    MM_PARAM_BEFORE_WORDS,
+    MM_PARAM_FIRST =
+        MM_PARAM_BEFORE_WORDS, // byte of a slice at which the first block's numbers begin,
+    MM_PARAM_BLOCK,            // from there to the second's,
+    MM_PARAM_BLOCK_TRIPS,      // vectors of them,
+    MM_PARAM_MORE,             // what is added to each byte,
+    MM_PARAM_WORDS,            // and where they go
+    MM_PARAM_TABLE,            // bytes,
     MM_PARAM_TABLE_BITS = MM_PARAM_TABLE + 4, // and the bits of a place in it
     MM_PARAM_COUNT,
     // Gemm in bf16, where y may be quantized blocks: tiles that a slice of y is made bf16 for; 0:
@@ -264,13 +275,14 @@ enum { MM_TASK = MM_PARAMS + 4 * MM_PARAM_TASK };
 // For tiles of x_groups groups of n by y_groups of m. x_raw: it is f32; y_raw: f16.
 struct mm_shape {
     int x_groups, y_groups;
-    int x_rows; // of the groups of x: those that are there
+    int x_rows;     // of the groups of x: those that are there
+    bool is_vector; // gemv
     uint32_t tiles, slices;
     bool x_raw, y_raw;
     int64_t k;
     enum kernel_blocks blocks; // of y; KERNEL_BLOCKS: it has none
-    bool paired; // these lie in pairs, as panels have them that would begin in a word's middle
-    int many;    // of gemm: tiles for which a slice of blocks is unpacked, or MM_MANY_UNPACKS
+    bool paired;               // these lie in pairs, see kernel_panel
+    int many; // of gemm: tiles for which a slice of blocks is unpacked, or MM_MANY_UNPACKS
 };
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]);
 

@@ -10,6 +10,7 @@ enum {
     HALF = ROWS / 2,     // of those of 32 rows
     MINUS_128 = 0xc300,
     MINUS_136 = 0xc308,
+    ONE = 0x3f80,
     TOP = 0x43, // upper byte of 128 + q in bf16
 };
 
@@ -95,9 +96,10 @@ static struct asm_reg worked_out(struct writer * w, const struct places * c, str
     return d;
 }
 
-// Lower halves of bytes are k, upper ones k + 16; the places are what they hold, or none are given.
-static void trip(struct writer * w, const struct apart * a, const struct places * places,
-                 struct asm_reg from, const struct asm_reg to[2]) {
+// Lower halves of bytes are numbers of to[0], upper ones of to[1], which may have other scales; the
+// places are what they hold, or none are given.
+static void trip(struct writer * w, const struct apart * a, const struct apart * upper,
+                 const struct places * places, struct asm_reg from, const struct asm_reg to[2]) {
     struct asm_program * p = w->p;
     struct asm_reg bytes[2], part[2];
     turn(w, a, from, bytes);
@@ -107,7 +109,7 @@ static void trip(struct writer * w, const struct apart * a, const struct places 
         }
         for (int i = 0; i < 2; i++) {
             struct asm_reg number = number_of(w, a, part[i], k);
-            put(w, a, places ? worked_out(w, places, number) : number, k, to[i]);
+            put(w, i ? upper : a, places ? worked_out(w, places, number) : number, k, to[i]);
         }
     }
     emit_advance(p, from, PITCH);
@@ -116,66 +118,148 @@ static void trip(struct writer * w, const struct apart * a, const struct places 
     }
 }
 
-// Both halves of the rows of both blocks, one after the other; which one, is counted in `i`. Words
-// begin at `words`, and between the blocks' may be another one.
-static void blocks(struct quant * q, bool is_mxfp4) {
+// ---- bytes: q8_0, and numbers of a table ----
+
+// A byte is what its lower seven bits are less 128 times its upper one: two numbers, 128 + q and
+// 128 or 256, of which the difference is exact.
+static void bytes_trip(struct writer * w, const struct apart * a, struct asm_reg upper,
+                       struct asm_reg from, struct asm_reg to) {
+    struct asm_reg bytes[2], high[2], low[2];
+    turn(w, a, from, bytes);
+    for (int i = 0; i < 2; i++) {
+        high[i] = asm_local(w->p, ASM_X);
+        low[i] = asm_local(w->p, ASM_X);
+        emit_lanes(w->p, LANE_AND, LANE_8, high[i], bytes[i], upper);
+        emit_lanes(w->p, LANE_SUB, LANE_8, low[i], bytes[i], high[i]);
+    }
+    for (int k = 0; k < 4; k++) {
+        struct asm_reg sum[2] = {asm_local(w->p, ASM_BM), asm_local(w->p, ASM_BM)};
+        emit_each(w->p, LANE_PRODUCT, sum[0], sum[0], number_of(w, a, low[k / 2], k), a->by,
+                  a->config);
+        emit_each(w->p, LANE_LESS_PRODUCT, sum[1], sum[0], number_of(w, a, high[k / 2], k), a->by,
+                  a->config);
+        emit_store_bf16(w->p, MEM_OUT, asm_half(sum[1], 0), to, (k - 2) * ROWS);
+    }
+    emit_advance(w->p, from, PITCH);
+    emit_advance(w->p, to, 4 * ROWS);
+}
+
+// ---- both blocks of a slice ----
+
+enum part { PART_Q4_0, PART_MXFP4, PART_BYTES };
+
+// Where the words of the first block are: as they came, or what a table made of them.
+static void find_words(struct writer * w, enum part kind, struct asm_reg at) {
+    struct asm_program * p = w->p;
+    const struct asm_reg * pointers = w->q->pointers;
+    struct asm_reg paired = asm_local(p, ASM_R);
+    if (kind == PART_MXFP4) {
+        emit_set(p, at, address(w, MM_TABLED_WORDS));
+        return;
+    }
+    read_param(w, paired, MM_PARAM_PAIRED, pointers[0]);
+    if (kind == PART_Q4_0) { // such a run is told nothing else
+        emit_copy(p, at, raw_of(w));
+    } else {
+        struct asm_reg come = sum_of(w, raw_of(w), -address(w, MM_BLOCKS)), n = asm_local(p, ASM_R);
+        read_param(w, w->q->number, MM_PARAM_AS_COME, pointers[2]);
+        read_param(w, n, MM_PARAM_NUMBERS, pointers[3]);
+        emit_alu(p, AIE_BASIC_AND, come, come, w->q->number);
+        emit_alu(p, AIE_BASIC_ADD, come, come, n);
+        emit_copy(p, at, sum_of(w, come, address(w, 0)));
+    }
+    emit_alu(p, AIE_BASIC_ADD, at, at, paired);
+}
+
+// Those of the second block. Held for so long it would be a scalar that loops want.
+static void next_words(struct writer * w, enum part kind, struct asm_reg at) {
+    struct asm_program * p = w->p;
+    const struct asm_reg * pointers = w->q->pointers;
+    struct asm_reg paired = asm_local(p, ASM_R), far = asm_local(p, ASM_R);
+    if (kind == PART_MXFP4) {
+        emit_copy(p, at, sum_of(w, at, 4 * PITCH));
+        return;
+    }
+    read_param(w, paired, MM_PARAM_PAIRED, pointers[0]);
+    if (kind == PART_Q4_0) {
+        emit_set(p, far, 4 * PITCH);
+    } else {
+        read_param(w, far, MM_PARAM_APART, pointers[2]);
+    }
+    // a word between them that is scales by now
+    emit_copy(p, at, sum_of(w, at, PITCH));
+    emit_alu(p, AIE_BASIC_ADD, at, at, far);
+    emit_alu(p, AIE_BASIC_SUB, at, at, paired);
+}
+
+// Half of the rows of a block at a time. Words and places of numbers begin where the bits that tell
+// the halves and the blocks apart are clear.
+static void blocks(struct quant * q, enum part kind) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
-    struct asm_reg i = take_set(w, ASM_R, 0), words = take(w, ASM_R);
-    struct apart a = take_apart(w, is_mxfp4 ? 0 : TOP);
+    struct asm_reg at = take(w, ASM_R), out = take(w, ASM_R);
+    struct apart a = take_apart(w, kind == PART_MXFP4 ? 0 : TOP);
     struct places places = {.zero = a.top};
-    if (is_mxfp4) {
+    struct asm_reg upper = a.top;
+    if (kind == PART_MXFP4) {
         places.four = take_splat(w, LANE_16, 4);
         places.eight = take_splat(w, LANE_16, 8);
         places.base = take_splat(w, LANE_16, BASE);
+    } else if (kind == PART_BYTES) {
+        upper = take_splat(w, LANE_8, 0x80);
     }
     int part = asm_label_new(p);
     ready(w);
     emit_nibbles_begin(p);
-    if (is_mxfp4) {
-        emit_copy(p, words, planes_of(w));
-        emit_copy(p, scales, words);
-        emit_set(p, words, address(w, MM_TABLED_WORDS));
+    emit_copy(p, out, sum_of(w, q->base, 2 * ROWS - q->offset));
+    if (kind == PART_MXFP4) {
+        emit_copy(p, scales, planes_of(w));
     } else {
-        emit_copy(p, words, raw_of(w));
         emit_set(p, scales, address(w, MM_SCALES));
     }
+    find_words(w, kind, at);
     asm_label(p, part);
-    struct asm_reg half = masked(w, i, 1), second = masked(w, i, 2), d[3];
-    struct asm_reg tile = sum_of(w, q->base, 2 * ROWS - q->offset);
-    for (int k = 0; k < 3; k++) {
-        d[k] = asm_local(p, ASM_R);
-    }
-    emit_alu(p, AIE_BASIC_ADD, d[0], words, shifted(w, half, 7 /* 2 QUANT_VECTOR */));
-    emit_alu(p, AIE_BASIC_ADD, d[0], d[0], shifted(w, second, 9 /* 4 PITCH / 2 */));
-    if (!is_mxfp4) { // a word that is scales by now
-        emit_alu(p, AIE_BASIC_ADD, d[0], d[0], shifted(w, second, 7 /* PITCH / 2 */));
-    }
-    emit_copy(p, from, d[0]);
-    emit_alu(p, AIE_BASIC_ADD, d[1], tile, shifted(w, half, 6 /* HALF */));
-    emit_alu(p, AIE_BASIC_ADD, d[2], d[1], shifted(w, second, 11 /* 32 ROWS / 2 */));
-    emit_copy(p, to[0], d[2]);
-    emit_copy(p, to[1], sum_of(w, d[2], 16 * ROWS));
+    emit_copy(p, from, at);
+    emit_copy(p, to[0], out);
     emit_load_next(p, MEM_SCALES, a.by, scales);
-    emit_each(p, LANE_PRODUCT, a.rest, a.rest, splat(w, LANE_16, is_mxfp4 ? MINUS_160 : MINUS_136),
-              a.by, a.config);
-    emit_set(p, q->number, 4);
+    if (kind != PART_BYTES) {
+        emit_copy(p, to[1], sum_of(w, out, 16 * ROWS));
+        emit_each(p, LANE_PRODUCT, a.rest, a.rest,
+                  splat(w, LANE_16, kind == PART_MXFP4 ? MINUS_160 : MINUS_136), a.by, a.config);
+    }
+    emit_set(p, q->number, kind == PART_BYTES ? 8 : 4);
     asm_loop_begin(p, q->number);
-    trip(w, &a, is_mxfp4 ? &places : NULL, from, to);
+    if (kind == PART_BYTES) {
+        bytes_trip(w, &a, upper, from, to[0]);
+    } else {
+        trip(w, &a, &a, kind == PART_MXFP4 ? &places : NULL, from, to);
+    }
     asm_loop_end(p);
-    emit_add_small(p, i, i, 1);
-    emit_add_small(p, q->number, i, -4);
+    struct asm_reg other[2] = {asm_local(p, ASM_R), asm_local(p, ASM_R)};
+    emit_set(p, other[0], 2 * QUANT_VECTOR);
+    emit_set(p, other[1], HALF);
+    emit_alu(p, AIE_BASIC_XOR, at, at, other[0]);
+    emit_alu(p, AIE_BASIC_XOR, out, out, other[1]);
+    emit_alu(p, AIE_BASIC_AND, q->number, at, other[0]);
+    asm_jump_if_nonzero(p, q->number, part);
+    next_words(w, kind, at);
+    emit_copy(p, out, sum_of(w, out, 32 * ROWS));
+    emit_copy(p, q->number, masked(w, out, 32 * ROWS)); // of the second one
     asm_jump_if_nonzero(p, q->number, part);
     end(w);
 }
 
 void quant_apart(struct quant * q) {
-    blocks(q, false);
+    blocks(q, PART_Q4_0);
 }
 
 void quant_apart_mxfp4(struct quant * q) {
-    blocks(q, true);
+    blocks(q, PART_MXFP4);
+}
+
+void quant_apart_bytes(struct quant * q) {
+    blocks(q, PART_BYTES);
 }
 
 // ---- blocks that are longer than a slice ----
@@ -189,6 +273,67 @@ static void long_trip(struct writer * w, const struct apart * a, struct asm_reg 
     }
     emit_advance(w->p, from, PITCH);
     emit_advance(w->p, to, 4 * ROWS);
+}
+
+// What is too much of a plane: 128 s and the minimum, m as often as `one` says.
+static void take_plane(struct writer * w, const struct apart * a, const struct asm_reg at[2],
+                       int by, struct asm_reg offset, struct asm_reg one) {
+    struct asm_reg m = asm_local(w->p, ASM_X), rest = asm_local(w->p, ASM_BM);
+    emit_load(w->p, MEM_TABLE, a->by, at[0], by);
+    emit_load(w->p, MEM_TABLE, m, at[1], by);
+    emit_each(w->p, LANE_PRODUCT, rest, rest, offset, a->by, a->config);
+    emit_each(w->p, LANE_LESS_PRODUCT, a->rest, rest, m, one, a->config);
+}
+
+// Where a slice has its scales in the table.
+static struct asm_reg table_of(struct writer * w, struct asm_reg pointer) {
+    struct asm_reg at = slice_number(w);
+    read_param(w, w->q->number, MM_PARAM_TABLE_SHIFT, pointer);
+    emit_alu(w->p, AIE_BASIC_SHIFT, at, at, w->q->number);
+    return sum_of(w, at, address(w, MM_LONG_TABLE));
+}
+
+// q4_K: of a byte the lower half is of the slice's first 32 numbers, the upper of the others.
+void quant_apart_halves(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    const struct asm_reg *pointers = q->pointers, from = pointers[0], *to = pointers + 1;
+    struct asm_reg at = take(w, ASM_R), out = take(w, ASM_R);
+    struct apart a[2] = {take_apart(w, TOP)};
+    int part = asm_label_new(p);
+    a[1] = a[0];
+    a[1].by = take(w, ASM_X);
+    a[1].rest = take(w, ASM_BM);
+    ready(w);
+    emit_nibbles_begin(p);
+    emit_copy(p, out, sum_of(w, q->base, 2 * ROWS - q->offset));
+    find_block(w, pointers[1]);
+    emit_alu(p, AIE_BASIC_ADD, at, q->number, shifted(w, slice_number(w), 11 /* 8 PITCH */));
+    emit_copy(p, at, sum_of(w, at, MM_LONG_HEADER));
+    asm_label(p, part);
+    struct asm_reg table = asm_local(p, ASM_R);
+    emit_alu(p, AIE_BASIC_ADD, table, table_of(w, from), masked(w, out, HALF));
+    emit_copy(p, to[0], table);
+    emit_copy(p, to[1], sum_of(w, table, 8 * ROWS)); // the minima
+    struct asm_reg offset = splat(w, LANE_16, MINUS_128), one = splat(w, LANE_16, ONE);
+    for (int i = 0; i < 2; i++) {
+        take_plane(w, &a[i], to, i * ROWS, offset, one);
+    }
+    emit_copy(p, from, at);
+    emit_copy(p, to[0], out);
+    emit_copy(p, to[1], sum_of(w, out, 32 * ROWS));
+    emit_set(p, q->number, 8);
+    asm_loop_begin(p, q->number);
+    trip(w, &a[0], &a[1], NULL, from, to);
+    asm_loop_end(p);
+    struct asm_reg other[2] = {asm_local(p, ASM_R), asm_local(p, ASM_R)};
+    emit_set(p, other[0], 2 * QUANT_VECTOR);
+    emit_set(p, other[1], HALF);
+    emit_alu(p, AIE_BASIC_XOR, at, at, other[0]);
+    emit_alu(p, AIE_BASIC_XOR, out, out, other[1]);
+    emit_alu(p, AIE_BASIC_AND, q->number, at, other[0]);
+    asm_jump_if_nonzero(p, q->number, part);
+    end(w);
 }
 
 // (128 + q) s - 128 s - m, as in quant-long.c: planes of s and m, of as many words as the
@@ -206,13 +351,10 @@ void quant_apart_long(struct quant * q) {
     read_param(w, q->number, MM_PARAM_ONE, from);
     emit_splat(p, LANE_16, one, q->number);
     asm_label(p, rows);
-    struct asm_reg table = slice_number(w), further = asm_local(p, ASM_R),
+    struct asm_reg table = asm_local(p, ASM_R), further = asm_local(p, ASM_R),
                    minima = asm_local(p, ASM_R);
-    read_param(w, q->number, MM_PARAM_TABLE_SHIFT, from);
     read_param(w, further, MM_PARAM_LESS, less);
-    emit_alu(p, AIE_BASIC_SHIFT, table, table, q->number);
-    emit_alu(p, AIE_BASIC_ADD, table, table, half);
-    table = sum_of(w, table, address(w, MM_LONG_TABLE));
+    emit_alu(p, AIE_BASIC_ADD, table, table_of(w, from), half);
     emit_copy(p, scales, table);
     emit_alu(p, AIE_BASIC_ADD, minima, table, further);
     emit_copy(p, less, minima);
@@ -221,11 +363,7 @@ void quant_apart_long(struct quant * q) {
     emit_copy(p, from, sum_of(w, shifted(w, half, 1), address(w, MM_LONG_BYTES)));
     emit_set(p, left, MM_TILE / 4); // words
     asm_label(p, plane);
-    struct asm_reg m = asm_local(p, ASM_X), rest = asm_local(p, ASM_BM);
-    emit_load(p, MEM_TABLE, a.by, scales, 0);
-    emit_load(p, MEM_TABLE, m, less, 0);
-    emit_each(p, LANE_PRODUCT, rest, rest, offset, a.by, a.config);
-    emit_each(p, LANE_LESS_PRODUCT, a.rest, rest, m, one, a.config);
+    take_plane(w, &a, (struct asm_reg[]){scales, less}, 0, offset, one);
     emit_advance(p, scales, ROWS);
     emit_advance(p, less, ROWS);
     read_param(w, q->number, MM_PARAM_PLANE_WORDS, at[4]);

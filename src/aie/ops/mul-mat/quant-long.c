@@ -535,12 +535,15 @@ void quant_long_numbers(struct quant * q) {
     asm_jump_if_zero(p, q->number, five);
     emit_add_small(p, q->number, q->number, -1);
     asm_jump_if_zero(p, q->number, six);
+    int apart = asm_label_new(p);
     if (q->fused) {
         tell_numbers(q);
+    } else if (q->apart) {
+        quant_apart_halves(q);
     } else {
         four_or_five_bits(q, false);
     }
-    asm_jump(p, done);
+    asm_jump(p, q->apart ? apart : done);
     asm_label(p, five);
     four_or_five_bits(q, true);
     asm_jump(p, done);
@@ -552,4 +555,5 @@ void quant_long_numbers(struct quant * q) {
     } else if (!q->fused) {
         numbers(q);
     }
+    asm_label(p, apart);
 }

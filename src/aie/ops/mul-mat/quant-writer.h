@@ -206,7 +206,7 @@ static inline void move_units(struct writer * w, struct asm_reg trips, const str
                               int which) {
     struct asm_program * p = w->p;
     asm_loop_begin(p, trips);
-    if (w->q->fused) { // blocks in panels are not moved, and there is much else in the program
+    if (w->q->fused || w->q->apart) { // gemv: in panels few are, and there is much else
         asm_loop_alone(p);
     }
     struct asm_reg v[2], moved[2], d = asm_local(p, ASM_X);

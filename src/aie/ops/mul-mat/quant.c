@@ -3,9 +3,13 @@
 
 enum { PITCH = MM_TILE * 4 }; // bytes from word to word, and of a k-block of bf16
 
-// Behind the first block: its words, and one that has the second scale.
+// Behind the first block: its words, and one that has the second scale. Of pairs both scales are
+// one word.
 static struct asm_reg second_scale(struct writer * w) {
-    return shifted(w, w->q->number, 8);
+    struct asm_reg n = asm_local(w->p, ASM_R), behind = shifted(w, w->q->number, 8);
+    read_param(w, n, MM_PARAM_PAIRED, w->q->pointers[2]);
+    emit_alu(w->p, AIE_BASIC_AND, behind, behind, sum_of(w, n, -PITCH)); // all of it, or nothing
+    return behind;
 }
 
 // ---- scales ----
@@ -198,6 +202,9 @@ static void narrow_numbers(struct quant * q, int bits) {
     emit_alu(p, AIE_BASIC_AND, come, come, q->number);
     emit_alu(p, AIE_BASIC_ADD, come, come, known);
     emit_copy(p, blocks, sum_of(w, come, address(w, 0)));
+    read_param(w, known, MM_PARAM_PAIRED, scales);
+    emit_alu(p, AIE_BASIC_ADD, blocks, blocks, known);
+    emit_alu(p, AIE_BASIC_SUB, apart, apart, known);
     asm_label(p, group);
     struct asm_reg second = masked(w, i, GROUPS), at = shifted(w, i, 6), d[3];
     for (int k = 0; k < 3; k++) {
@@ -261,8 +268,12 @@ void quant_spread(struct quant * q) {
     quant_look_up(q);
     asm_jump(p, eight);
     asm_label(p, plain);
+    int aligned = asm_label_new(p);
+    read_param(&w, q->number, MM_PARAM_PAIRED, q->pointers[0]);
+    asm_jump_if_nonzero(p, q->number, aligned);
     read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
     align(q);
+    asm_label(p, aligned);
     read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
     emit_add_small(p, q->number, q->number, -4);
     asm_jump_if_nonzero(p, q->number, eight);
@@ -274,8 +285,9 @@ void quant_spread(struct quant * q) {
     asm_jump(p, done);
     asm_label(p, eight);
     if (q->apart) {
-        spread_scales(q);
+        quant_apart_bytes(q);
+    } else {
+        narrow_numbers(q, 8);
     }
-    narrow_numbers(q, 8);
     asm_label(p, done);
 }

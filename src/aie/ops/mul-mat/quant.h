@@ -49,9 +49,12 @@ struct quant {
 void quant_gather(struct quant * q);
 // When they are bf16: the numbers.
 void quant_spread(struct quant * q);
-// Numbers of q4_0 where they are to be apart, those of mxfp4 and of a longer block (quant-apart.c).
+// Numbers of q4_0 where they are to be apart, those of mxfp4, bytes, those of q4_K as they came and
+// of longer blocks as bytes (quant-apart.c).
 void quant_apart(struct quant * q);
 void quant_apart_mxfp4(struct quant * q);
+void quant_apart_bytes(struct quant * q);
+void quant_apart_halves(struct quant * q);
 void quant_apart_long(struct quant * q);
 // Both blocks of a slice as whole words (quant-words.c), and numbers of 4 bits as those of a table.
 void quant_straighten(struct quant * q);
