@@ -221,14 +221,33 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
 
 // ---- m and n ----
 
-// Where a core takes as long for few rows as for 64, gemv has no more columns than its rows want:
-// each is told for itself.
+// What one row of b takes in so many columns, in cycles, about, where a core takes as long for few
+// rows as for 64 (aie2p). Each column is told for itself: of what it gets, and while it works, of
+// where its tiles go; and its word that they are there has its price.
+static int64_t vector_cost(const struct mm_plan * p, int columns) {
+    enum { TELL = 4600, TELL_ALL = 10000, MEMORY_BYTES = 28 /* a cycle */ };
+    int64_t slice = p->blocks == KERNEL_BLOCKS                             ? 2100
+                    : p->blocks == KERNEL_Q4_0 || p->blocks == KERNEL_Q4_K ? 1150
+                    : p->blocks == KERNEL_Q8_0                             ? 1500
+                                                                           : 2300;
+    int64_t tiles = ops_parts(p->m, columns * MMP_CORE_ROWS_GEMV * MM_TILE);
+    int64_t work = tiles * ops_parts(p->k, mm_slice_k(p->t)) * slice;
+    int64_t memory = p->m * mm_chunk_bytes(p, (uint32_t) p->k) / MEMORY_BYTES;
+    int64_t told = columns * TELL + (work > memory ? work : memory), all = columns * TELL_ALL;
+    return told > all ? told : all;
+}
+
+// Gemv has as many columns as pay: half as many, and so on.
 static int vector_columns(const struct mm_plan * p, int columns) {
-    while (p->t->y_group == MM_TILE && columns > 1 &&
-           p->m <= columns / 2 * MMP_CORE_ROWS_GEMV * MM_TILE) {
+    int best = columns;
+    while (p->t->y_group == MM_TILE && columns > 1) {
+        bool wanted = p->m > columns / 2 * MMP_CORE_ROWS_GEMV * MM_TILE; // for all rows at once
         columns /= 2;
+        if (!wanted || (p->n == 1 && vector_cost(p, columns) < vector_cost(p, best))) {
+            best = columns;
+        }
     }
-    return columns;
+    return best;
 }
 
 static void plan_m(struct mm_plan * p) {
