@@ -12,6 +12,8 @@
 
 enum { WIDTH = 1100, LEFT = 190, TOP = 84, ROW = 16, BAR_HEIGHT = 10, MAX_ROWS = 400, STEPS = 4 };
 
+#define MOST_US 1e12 // eleven days: no trace is longer, and all that follows from it is in bounds
+
 // What an event is, by how its name begins and where it stands.
 enum kind { KIND_CORE, KIND_WAIT, KIND_DMA, KIND_CONTROL, KIND_HOST, KIND_DISPATCH, KINDS };
 static const struct {
@@ -23,7 +25,7 @@ static const struct {
 };
 
 struct row {
-    int tid, order;
+    int64_t tid;
     char name[48];
     float filled[KINDS][WIDTH]; // of a pixel
 };
@@ -42,7 +44,7 @@ static struct row * row_of(struct timeline * t, int64_t tid) {
     }
     struct row * r = t->n < MAX_ROWS ? calloc(1, sizeof *r) : NULL;
     if (r) {
-        r->tid = (int) tid;
+        r->tid = tid;
         t->rows[t->n++] = r;
     }
     return r;
@@ -67,6 +69,7 @@ static void fill(struct timeline * t, struct row * r, enum kind kind, double sta
     double scale = WIDTH / (t->to - t->from);
     double a = (start - t->from) * scale, b = (end - t->from) * scale;
     a = a > 0 ? a : 0;
+    a = a < WIDTH ? a : WIDTH;
     b = b < WIDTH ? b : WIDTH;
     for (int x = (int) a; x < WIDTH && x < b; x++) {
         double from = a > x ? a : x, to = b < x + 1 ? b : x + 1;
@@ -94,6 +97,9 @@ static bool read_event(struct timeline * t, const json_t * e, bool measure) {
         return !strcmp(ph, "M") || !strcmp(ph, "C");
     }
     double start = real(ts), end = start + real(dur);
+    if (!(start >= 0 && start <= end && end <= MOST_US)) {
+        return false;
+    }
     if (measure) {
         t->to = end > t->to ? end : t->to;
     } else {
@@ -175,8 +181,9 @@ static void draw_axis(const struct timeline * t, int bottom, struct buf * b) {
     for (int i = 0; span / step > 12; i++) { // 1, 2, 5, 10 ...
         step *= i % 3 == 1 ? 2.5 : 2;
     }
-    for (double at = (double) (int64_t) (t->from / step + 0.999999) * step; at <= t->to;
-         at += step) {
+    // Counted, for a step may be less than what a large time can grow by.
+    for (int64_t i = (int64_t) (t->from / step + 0.999999); (double) i * step <= t->to; i++) {
+        double at = (double) i * step;
         int x = LEFT + (int) ((at - t->from) / span * WIDTH);
         buf_printf(b,
                    "<path class=\"g\" d=\"M%d %dV%d\"/><text class=\"d\" x=\"%d\" y=\"%d\" "
@@ -200,7 +207,7 @@ static void draw(const struct timeline * t, const json_t * root, const char * ti
     if (clock) {
         buf_printf(b, ", clock ");
         svg_escape(clock, b);
-        buf_printf(b, " (%d MHz)", (int) json_integer_value(json_object_get(other, "mhz")));
+        buf_printf(b, " (%lld MHz)", (long long) json_integer_value(json_object_get(other, "mhz")));
     }
     buf_printf(b, "</text>\n");
     draw_axis(t, bottom, b);
@@ -217,7 +224,7 @@ static void draw(const struct timeline * t, const json_t * root, const char * ti
 
 enum status timeline_print(const char * path, double from, double to, struct buf * b,
                            struct error * err) {
-    struct timeline t = {.from = from};
+    struct timeline t = {.from = from > 0 ? from : 0};
     json_t * root = NULL;
     enum status st = json_read_file(path, &root, err);
     if (st != ST_OK) {

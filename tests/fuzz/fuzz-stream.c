@@ -26,21 +26,16 @@ enum {
 };
 
 struct input {
-    const uint8_t * data;
-    size_t left;
+    struct fuzz_input from;
     struct txn txn;
     int moves[PIPES][2]; // tasks of the memtile
 };
 
 static uint32_t next(struct input * in) {
-    if (in->left == 0) {
-        return 0;
-    }
-    in->left--;
-    return *in->data++;
+    return fuzz_next(&in->from);
 }
 
-#define PICK(in, table) (table)[next(in) % (sizeof(table) / sizeof((table)[0]))]
+#define PICK(in, table) FUZZ_PICK(&(in)->from, table)
 
 // ---- what a stream does ----
 
@@ -163,12 +158,12 @@ int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
         pdi = pipes_pdi(ARCH, &pdi_size);
         machine = pipe_machine_new(ARCH);
     }
-    struct input in = {.data = data, .left = size};
+    struct input in = {.from = {data, size}};
     uint32_t * insts;
     size_t n;
     struct error err = {0};
     pipes_begin(&in.txn, ARCH);
-    while (in.left) {
+    while (in.from.left) {
         act(&in);
     }
     for (int pipe = 0; pipe < PIPES; pipe++) { // whatever waits is let go

@@ -53,3 +53,29 @@ static inline bool fuzz_texts(const char * const * texts, size_t n, int i, uint8
                               size_t * size) {
     return (size_t) i < n && fuzz_bytes(texts[i], strlen(texts[i]), data, size);
 }
+
+// ---- grammars: an input as a list of choices ----
+
+struct fuzz_input {
+    const uint8_t * data;
+    size_t left;
+};
+
+// The next byte, zeros behind the end.
+static inline uint32_t fuzz_next(struct fuzz_input * in) {
+    if (in->left == 0) {
+        return 0;
+    }
+    in->left--;
+    return *in->data++;
+}
+
+static inline uint64_t fuzz_number(struct fuzz_input * in, int bytes) {
+    uint64_t n = 0;
+    for (int i = 0; i < bytes; i++) {
+        n |= (uint64_t) fuzz_next(in) << 8 * i;
+    }
+    return n;
+}
+
+#define FUZZ_PICK(in, table) (table)[fuzz_next(in) % (sizeof(table) / sizeof((table)[0]))]

@@ -248,6 +248,8 @@ static void test_timeline(void ** state) {
                                                 "class=\"k1 o4\" d=\"M740 89h550\"", NULL});
     snprintf(arguments, sizeof arguments, "inspect --svg %s --from 50 --to 100", json);
     check_svg(arguments, (const char * const[]){"class=\"k1 o4\" d=\"M190 89h1100\"", NULL});
+    snprintf(arguments, sizeof arguments, "inspect --svg %s --to 1e-9", json); // far from the rest
+    check_svg(arguments, (const char * const[]){"class=\"k0 o4\" d=\"M190 89h1100\"", NULL});
     snprintf(arguments, sizeof arguments, "inspect --svg %s --from 200", json);
     EXPECT(arguments, 1, "nothing between 200 and 100 microseconds");
     snprintf(arguments, sizeof arguments, "inspect --svg %s --from soon", json);
@@ -260,11 +262,22 @@ static void test_timeline(void ** state) {
         snprintf(arguments, sizeof arguments, "inspect --svg %s", json);
         EXPECT(arguments, 1, json);
     }
-    f = fopen(json, "w");
-    assert_non_null(f);
-    assert_true(fputs("{\"traceEvents\":[{\"ph\":7}]}", f) >= 0);
-    assert_int_equal(fclose(f), 0);
-    EXPECT(arguments, 1, "event 0 is none");
+    // No events, and events at times that no trace has: the last two end before they begin.
+    static const char * const events[] = {
+        "{\"ph\":7}",
+        "{\"ph\":\"X\",\"name\":\"a\",\"tid\":1,\"ts\":-1,\"dur\":5}",
+        "{\"ph\":\"X\",\"name\":\"a\",\"tid\":1,\"ts\":1e308,\"dur\":1e308}",
+        "{\"ph\":\"X\",\"name\":\"a\",\"tid\":1,\"ts\":1e300,\"dur\":-1e300}",
+        "{\"ph\":\"X\",\"name\":\"a\",\"tid\":1,\"ts\":1e18,\"dur\":-1},"
+        "{\"ph\":\"X\",\"name\":\"a\",\"tid\":1,\"ts\":1,\"dur\":1}",
+    };
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
+        f = fopen(json, "w");
+        assert_non_null(f);
+        assert_true(fprintf(f, "{\"traceEvents\":[%s]}", events[i]) > 0);
+        assert_int_equal(fclose(f), 0);
+        EXPECT(arguments, 1, "event 0 is none");
+    }
     unlink(json);
 }
 
