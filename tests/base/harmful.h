@@ -25,8 +25,8 @@ static inline bool harmful_in(const char * text) {
                                          "\xd8\x9c",
                                          "\xe2\x80\xa8",
                                          "\xe2\x80\xa9",
-                                         "\x9b"
-                                         "1m",
+                                         ("\x9b"
+                                          "1m"),
                                          "\nggml-hsa: forged"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         if (strstr(text, marks[i])) {
