@@ -113,7 +113,8 @@ static enum status trim_scan(struct scan * s, uint64_t high, uint64_t low, bool 
     bool over = r.left > high / KEEP_BLOCK;
     sweep_strays(s, over, dry_run, &r);
     for (size_t i = 0; i < s->n_inodes; i++) {
-        r.left -= s->inodes[i].kernels == 0 ? s->inodes[i].blocks : 0;
+        const struct scan_inode * pdi = &s->inodes[i];
+        r.left -= pdi->kernels == 0 && pdi->shared ? pdi->blocks : 0;
     }
     if (s->n_kernels) {
         qsort(s->kernels, s->n_kernels, sizeof *s->kernels, by_use);

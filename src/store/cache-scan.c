@@ -194,7 +194,6 @@ static void merge_inodes(struct scan * s) {
             continue;
         }
         s->inodes[n++] = s->inodes[i];
-        s->blocks += s->inodes[i].blocks;
     }
     s->n_inodes = n;
 }
@@ -232,19 +231,26 @@ static bool has_our_name(const char * name) {
 }
 
 // A description makes a kernel ours. One that was cut short before it has a PDI that is a link to a
-// shared one, or at least our name.
+// shared one, or at least our name. A PDI counts once, and where one of ours has it: other programs
+// may have linked theirs to each other, and to ours.
 static void tell_ours(struct scan * s) {
     for (size_t i = 0; i < s->n_kernels; i++) {
         struct scan_kernel * k = &s->kernels[i];
-        const struct scan_inode * pdi = k->pdi_inode ? scan_find_inode(s, k->pdi_inode) : NULL;
+        struct scan_inode * pdi = k->pdi_inode ? scan_find_inode(s, k->pdi_inode) : NULL;
         k->ours = k->parts[PART_META] || (pdi && pdi->shared) || has_our_name(k->name);
         if (!k->ours) {
             s->n_foreign++;
-            s->blocks -= k->blocks + k->pdi_blocks;
+            s->blocks -= k->blocks;
             for (int part = 0; part < PART_LOCK; part++) {
                 s->files -= k->parts[part];
             }
+            if (pdi) {
+                pdi->kernels--;
+            }
         }
+    }
+    for (size_t i = 0; i < s->n_inodes; i++) {
+        s->blocks += s->inodes[i].kernels || s->inodes[i].shared ? s->inodes[i].blocks : 0;
     }
 }
 

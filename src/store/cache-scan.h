@@ -17,7 +17,7 @@ struct scan_kernel {
 
 struct scan_inode { // a PDI, however many kernels link to it
     uint64_t inode, blocks;
-    int kernels;
+    int kernels;   // of ours
     char * shared; // its name in <dir>/shared, or NULL
 };
 

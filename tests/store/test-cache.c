@@ -517,6 +517,35 @@ static void test_clear(void ** state) {
     assert_int_equal(unlink(victim) | rmdir(outside), 0);
 }
 
+// Other programs' files may be linked to each other: they count for nothing, and no kernel of ours
+// goes for their sake.
+static void test_linked_by_others(void ** state) {
+    (void) state;
+    static const uint8_t bytes[9000];
+    struct kernel_spec spec = make_spec(DTYPE_F32, 5);
+    char first[512], path[512];
+    struct cache * c;
+    struct cache_totals before, after;
+    struct error err;
+    expect_compile(&spec);
+    assert_int_equal(cache_open(false, &c, &err), ST_OK);
+    assert_int_equal(cache_trim(c, 1 << 20, true, &before, &err), ST_OK);
+    snprintf(first, sizeof first, "%s/aie2/theirs.pdi", cache_dir);
+    write_file(first, bytes, sizeof bytes);
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/aie2/theirs%d.pdi", cache_dir, i);
+        assert_int_equal(link(first, path), 0);
+    }
+    assert_int_equal(cache_trim(c, 1 << 20, false, &after, &err), ST_OK);
+    assert_int_equal(after.kernels, 1);
+    assert_int_equal(after.foreign, 4);
+    assert_int_equal(after.bytes, before.bytes);
+    assert_int_equal(after.removed_kernels, 0);
+    assert_int_equal(after.removed_bytes, 0);
+    cache_close(c);
+    expect_hit(&spec);
+}
+
 static void test_explain(void ** state) {
     (void) state;
     struct kernel_spec spec = make_spec(DTYPE_F32, 5), other = make_spec(DTYPE_F32, 6);
@@ -748,6 +777,7 @@ int main(void) {
         cmocka_unit_test_setup(test_two_versions, rig_reset),
         cmocka_unit_test_setup(test_clear, rig_reset),
         cmocka_unit_test_setup(test_removed_meanwhile, rig_reset),
+        cmocka_unit_test_setup(test_linked_by_others, rig_reset),
         cmocka_unit_test_setup(test_explain, rig_reset),
         cmocka_unit_test_setup(test_command, rig_reset),
         cmocka_unit_test_setup(test_verdict, rig_reset),
