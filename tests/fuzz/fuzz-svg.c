@@ -7,7 +7,7 @@
 
 #include "inspect.h"
 
-const int fuzz_rounds = 60;
+const int fuzz_rounds = 20;
 const int fuzz_longest = 4096;
 
 enum { MOST_TITLE = 63 };

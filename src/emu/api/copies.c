@@ -75,6 +75,11 @@ static void * known(struct emu_runtime * rt, const void * ptr, size_t bytes) {
     return reached(&rt->agents[0], ptr, bytes);
 }
 
+// Any memory of the process will do, but not what begins in the runtime's and does not end there.
+static bool may_be_any(struct emu_runtime * rt, const void * ptr, const void * found) {
+    return found || !emu_memory_is_ours(rt, (uint64_t) (uintptr_t) ptr);
+}
+
 // `by` must reach both sides, unless any memory of the process will do. Takes over c.
 static hsa_status_t copy_submit(struct emu_runtime * rt, struct emu_agent * by, struct copy * c,
                                 bool any) {
@@ -85,7 +90,7 @@ static hsa_status_t copy_submit(struct emu_runtime * rt, struct emu_agent * by, 
         status = HSA_STATUS_ERROR_INVALID_ALLOCATION;
     } else {
         uint8_t *a = reached(by, c->to, to), *b = reached(by, c->from, from);
-        if (!any && (!a || !b)) {
+        if (any ? !may_be_any(rt, c->to, a) || !may_be_any(rt, c->from, b) : !a || !b) {
             status = HSA_STATUS_ERROR_INVALID_ALLOCATION;
         }
         c->to = a ? a : c->to;
@@ -284,7 +289,10 @@ hsa_status_t hsa_memory_copy(void * to, const void * from, size_t size) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
     void *a = known(rt, to, size), *b = known(rt, from, size);
-    memmove(a ? a : to, b ? b : from, size); // any memory of the process will do
+    if (!may_be_any(rt, to, a) || !may_be_any(rt, from, b)) {
+        return HSA_STATUS_ERROR_INVALID_ALLOCATION;
+    }
+    memmove(a ? a : to, b ? b : from, size);
     return HSA_STATUS_SUCCESS;
 }
 

@@ -1,9 +1,13 @@
-// host: what the CPU agent says of the machine that we run on.
+// host: what the CPU agent says of the machine that we run on, and whether memory of the process is
+// there.
 #include "runtime.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -74,4 +78,26 @@ uint32_t emu_host_clock_mhz(void) {
         fclose(f);
     }
     return (uint32_t) (khz / 1000);
+}
+
+// One byte of a page that may not be there. The kernel copies it, so that a fault is an error
+// number.
+static bool page_readable(uint64_t addr) {
+    char byte;
+    struct iovec to = {&byte, 1}, from = {(void *) (uintptr_t) addr, 1};
+    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1) {
+        return true;
+    }
+    // Sandboxes may forbid that call; this one at least knows whether the page is mapped.
+    uint64_t page = addr / EMU_PAGE * EMU_PAGE;
+    return (errno == EPERM || errno == ENOSYS) &&
+           msync((void *) (uintptr_t) page, EMU_PAGE, MS_ASYNC) == 0;
+}
+
+// Pages in between are not read, for there may be many that nobody has needed yet.
+bool emu_host_has(uint64_t addr, uint64_t size) {
+    uint64_t first = addr / EMU_PAGE * EMU_PAGE, last = addr + size - 1;
+    return page_readable(addr) && (last / EMU_PAGE * EMU_PAGE == first ||
+                                   (page_readable(last) && msync((void *) (uintptr_t) first,
+                                                                 last - first + 1, MS_ASYNC) == 0));
 }

@@ -206,6 +206,14 @@ bool emu_memory_find(struct emu_runtime * rt, const struct emu_agent * agent, ui
     return found;
 }
 
+bool emu_memory_is_ours(struct emu_runtime * rt, uint64_t addr) {
+    pthread_rwlock_rdlock(&rt->memory.lock);
+    bool ours = ranges_find(&rt->memory.blocks, addr) || emu_vmem_reserved(&rt->memory, addr) ||
+                alias_find(&rt->memory, addr);
+    pthread_rwlock_unlock(&rt->memory.lock);
+    return ours;
+}
+
 static bool is_readonly(const struct emu_agent * agent, const struct emu_block * block,
                         uint64_t from, uint64_t to) {
     if (block->no_write & agent_bit(agent)) {
@@ -529,6 +537,9 @@ static hsa_status_t lock_host(struct emu_runtime * rt, void * host, size_t size,
     uint64_t base = (uint64_t) (uintptr_t) host;
     if (!host || size == 0 || base > UINT64_MAX - size || size > UINT64_MAX / 2) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    if (!emu_host_has(base, size)) { // nothing that a driver could pin
+        return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
     }
     pthread_rwlock_wrlock(&rt->memory.lock);
     const struct emu_lock * l = lock_add(&rt->memory, base, size, elsewhere);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -49,20 +48,6 @@ static uint16_t load_u16(const uint8_t * p) {
 #define BAD_FORMAT          HSA_STATUS_ERROR_INVALID_PACKET_FORMAT
 #define BAD_ADDRESS         HSA_STATUS_ERROR_INVALID_ALLOCATION
 
-// One byte of a page that may not be there. The kernel copies it, so that a fault is an error
-// number.
-static bool page_readable(uint64_t addr) {
-    char byte;
-    struct iovec to = {&byte, 1}, from = {(void *) (uintptr_t) addr, 1};
-    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1) {
-        return true;
-    }
-    // Sandboxes may forbid that call; this one at least knows whether the page is mapped.
-    uint64_t page = addr / EMU_PAGE * EMU_PAGE;
-    return (errno == EPERM || errno == ENOSYS) &&
-           msync((void *) (uintptr_t) page, EMU_PAGE, MS_ASYNC) == 0;
-}
-
 // Payloads may lie in any memory of the process. Inside an allocation its bounds count; elsewhere
 // every page must be there, so that a stray pointer is an error and not the end.
 static bool readable(struct emu_runtime * rt, uint64_t addr, uint64_t len) {
@@ -74,7 +59,7 @@ static bool readable(struct emu_runtime * rt, uint64_t addr, uint64_t len) {
         return len <= size - (addr - base);
     }
     for (uint64_t at = addr; at < addr + len; at = (at / EMU_PAGE + 1) * EMU_PAGE) {
-        if (!page_readable(at)) {
+        if (!emu_host_has(at, 1)) {
             return false;
         }
     }

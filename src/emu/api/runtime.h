@@ -224,6 +224,9 @@ void emu_say(const char * fmt, ...) BASE_PRINTF(1, 2);
 void emu_host_cpu_name(char name[64]);
 uint64_t emu_host_memory(void);
 uint32_t emu_host_clock_mhz(void);
+// Whether memory of the process is there, mapped throughout and readable at both ends; size is at
+// least 1 and does not wrap.
+bool emu_host_has(uint64_t addr, uint64_t size);
 
 // agents.c
 enum status emu_agents_init(struct emu_runtime * rt, struct error * err);
@@ -247,6 +250,8 @@ bool emu_memory_find(struct emu_runtime * rt, const struct emu_agent * agent, ui
 // Where the len bytes at addr, as agents see them, lie on the host; NULL: the agent cannot reach
 // them. user is the agent: the machines call this.
 void * emu_memory_resolve(void * user, uint64_t addr, uint64_t len, bool write);
+// True for addresses of the runtime's own: of an allocation, whoever reaches it, or reserved.
+bool emu_memory_is_ours(struct emu_runtime * rt, uint64_t addr);
 // Fresh pages of an agent outside any pool, with a block of the given kind; NULL: no memory. The
 // caller sets the rest of the block before anyone else knows the address.
 void * emu_memory_map(struct emu_agent * agent, enum emu_block_kind kind, size_t size,
@@ -259,6 +264,8 @@ bool emu_memory_reaches(const struct emu_agent * agent, const struct emu_block *
 
 // vmem.c: whether there is any: GPUs have it.
 bool emu_vmem_supported(const struct emu_runtime * rt);
+// Addresses with nothing behind them on the host; under memory.lock.
+bool emu_vmem_reserved(const struct emu_memory * m, uint64_t addr);
 void emu_vmem_release(struct emu_memory * m); // at the end, when no block is left
 
 // signals.c

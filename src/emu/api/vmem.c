@@ -51,6 +51,11 @@ struct emu_handle {
     uint32_t holders, maps;
 };
 
+bool emu_vmem_reserved(const struct emu_memory * m, uint64_t addr) {
+    const struct range * r = ranges_find(&m->reserved, addr);
+    return r && ((const struct reservation *) r->value)->shadow;
+}
+
 bool emu_vmem_supported(const struct emu_runtime * rt) {
     for (int i = 0; i < rt->n_agents; i++) {
         if (rt->agents[i].gpu) {

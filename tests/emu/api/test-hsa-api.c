@@ -3,6 +3,7 @@
 #include "rig.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static void test_init(void ** state) {
@@ -300,6 +301,13 @@ static void test_memory(void ** state) {
     assert_int_equal(host[7], 1);
     assert_int_equal(r.hsa_amd_memory_fill(a, 0, 12288 / 4 + 1),
                      HSA_STATUS_ERROR_INVALID_ALLOCATION);
+    // What begins in memory of the runtime ends there.
+    static uint8_t own[16384];
+    assert_int_equal(r.hsa_memory_copy(own, a, 12289), HSA_STATUS_ERROR_INVALID_ALLOCATION);
+    assert_int_equal(r.hsa_memory_copy(a + 12287, own, 2), HSA_STATUS_ERROR_INVALID_ALLOCATION);
+    assert_int_equal(
+        r.hsa_amd_memory_async_copy(a, r.cpu, own, r.cpu, 12289, 0, NULL, (hsa_signal_t){0}),
+        HSA_STATUS_ERROR_INVALID_ALLOCATION);
 
     void * p = &info;
     assert_int_equal(r.hsa_amd_memory_pool_allocate(r.data, 0, 0, &p),
@@ -321,6 +329,32 @@ static void test_memory(void ** state) {
     assert_int_equal(r.hsa_amd_memory_pool_free(locked), HSA_STATUS_ERROR_INVALID_ALLOCATION);
     assert_int_equal(r.hsa_amd_memory_unlock(locked), HSA_STATUS_SUCCESS);
     assert_int_equal(r.hsa_amd_memory_unlock(locked), HSA_STATUS_ERROR_INVALID_ARGUMENT);
+    // There is nothing to lock where no memory is, at the beginning, at the end or in between.
+    enum { PAGE = 4096 };
+    uint8_t * pages =
+        mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(pages, MAP_FAILED);
+    assert_int_equal(mprotect(pages + 3 * PAGE, PAGE, PROT_NONE), 0);
+    assert_int_equal(munmap(pages + PAGE, PAGE), 0);
+    static const struct {
+        size_t from, size;
+        hsa_status_t expected;
+    } locks[] = {{0, PAGE, HSA_STATUS_SUCCESS},
+                 {0, PAGE + 1, HSA_STATUS_ERROR_OUT_OF_RESOURCES},
+                 {PAGE, 1, HSA_STATUS_ERROR_OUT_OF_RESOURCES},
+                 {PAGE - 1, PAGE + 2, HSA_STATUS_ERROR_OUT_OF_RESOURCES},
+                 {2 * PAGE + 9, PAGE - 9, HSA_STATUS_SUCCESS},
+                 {2 * PAGE, PAGE + 1, HSA_STATUS_ERROR_OUT_OF_RESOURCES},
+                 {3 * PAGE, PAGE, HSA_STATUS_ERROR_OUT_OF_RESOURCES}};
+    for (size_t i = 0; i < sizeof locks / sizeof locks[0]; i++) {
+        uint8_t * from = pages + locks[i].from;
+        assert_int_equal(r.hsa_amd_memory_lock(from, locks[i].size, &r.npu, 1, &p),
+                         locks[i].expected);
+        assert_int_equal(r.hsa_amd_memory_unlock(from),
+                         locks[i].expected ? HSA_STATUS_ERROR_INVALID_ARGUMENT : 0);
+    }
+    munmap(pages, PAGE);
+    munmap(pages + 2 * PAGE, 2 * PAGE);
     rig_close(&r); // `host` is still there: the runtime frees it
 }
 
