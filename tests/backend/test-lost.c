@@ -171,7 +171,7 @@ static int load(void ** state) {
     ggml_backend_dev_t dev = reg ? ggml_backend_reg_dev_get(reg, 0) : NULL;
     stream = dev ? ggml_backend_dev_init(dev, NULL) : NULL;
     ggml_log_set(listen, NULL);
-    fail_learn();
+    fail_learn(true);
     return stream ? 0 : -1;
 }
 

@@ -25,8 +25,7 @@ static int n_ranges;
 static int learn_one(struct dl_phdr_info * info, size_t size, void * user) {
     static const char * const ours[] = {"libggml-hsa", "libhsa-emu", "libjansson"};
     (void) size;
-    (void) user;
-    bool is = info->dlpi_name[0] == '\0'; // the program itself
+    bool is = info->dlpi_name[0] == '\0' && *(const bool *) user; // the program itself
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
         is |= strstr(info->dlpi_name, ours[i]) != NULL;
     }
@@ -41,9 +40,9 @@ static int learn_one(struct dl_phdr_info * info, size_t size, void * user) {
     return 0;
 }
 
-void fail_learn(void) {
+void fail_learn(bool program) {
     n_ranges = 0;
-    dl_iterate_phdr(learn_one, NULL);
+    dl_iterate_phdr(learn_one, &program);
 }
 
 static bool is_ours(const void * caller) {
@@ -275,7 +274,7 @@ __attribute__((constructor)) static void begin(void) {
     const char *at = getenv("NO_MEMORY_AT"), *on = getenv("NO_MEMORY_ON");
     uint64_t n = at ? strtoull(at, NULL, 10) : 0;
     if (at) {
-        fail_learn();
+        fail_learn(true);
         fail_noted = noted;
         fail_begin(n == 0 ? FAIL_NEVER : on ? FAIL_ON : FAIL_ONCE, n);
     }

@@ -20,8 +20,9 @@ enum fail_mode {
 
 enum { FAIL_MOST_NOTED = 1 << 15, FAIL_DEPTH = 2 };
 
-// Whose calls count: what is loaded now. Before it nothing fails.
-void fail_learn(void);
+// Whose calls count: what is loaded now, and the program itself where it is under test. Before it
+// nothing fails.
+void fail_learn(bool program);
 void fail_begin(enum fail_mode mode, uint64_t n);
 uint64_t fail_end(void);    // calls that counted since; afterwards nothing fails
 uint64_t fail_failed(void); // how many of them failed

@@ -3,23 +3,34 @@
 // difference stays small, so that what differs much is wrong.
 #include "soak.h"
 
+#include "fail.h"
+
 #include <dirent.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 
-enum { MAX_INPUTS = 12, MAX_TENSORS = 64, WARM = 40 };
+enum {
+    MAX_INPUTS = 12,
+    MAX_TENSORS = 64,
+    WARM = 40,
+    FORK_EVERY = 8,       // graphs of a thread
+    CHILD_S = 60,         // that a child may take
+    STARVED_ONE_OF = 300, // allocations: about one in each kernel that is compiled
+};
 
 struct job {
     pthread_t thread;
     struct soak_shared * shared;
     int worker;
+    enum soak_kind kind;
     uint32_t seed;
     unsigned most;
     int n_devices;
@@ -207,6 +218,7 @@ static void measure(struct job * j) {
         atomic_store(&w->first_fds, fds);
     }
     atomic_store(&w->now_kib, kib);
+    atomic_store(&w->no_memory, fail_failed());
     // Other threads have files open for a moment: the fewest of some graphs are the ones that stay.
     long least = graphs % WARM ? atomic_load(&w->least_fds) : fds;
     least = fds < least ? fds : least;
@@ -223,6 +235,58 @@ static void note_wrong(struct job * j, int device, uint32_t seed) {
     }
 }
 
+// ---- what a process bears ----
+
+static bool is_child;
+static struct soak_shared * counts;
+
+// Refusals of the hostile pack name its files. A child is silent: it is told what it knows.
+static void listen(enum ggml_log_level level, const char * text, void * user) {
+    (void) user;
+    if (strstr(text, "/hostile/")) {
+        atomic_fetch_add(&counts->refused, 1);
+    } else if (!is_child && level >= GGML_LOG_LEVEL_WARN) {
+        fputs(text, stderr);
+    }
+}
+
+// Another process, while other threads compute. It cannot use the devices, is told so, and ends.
+static void fork_one(struct job * j, ggml_backend_t stream, uint32_t seed) {
+    struct graph g = graph_make(seed);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(g.ctx, stream);
+    int status = 0;
+    pid_t pid = buffer ? fork() : -1;
+    if (pid == 0) {
+        alarm(CHILD_S);
+        is_child = true;
+        _exit(ggml_backend_graph_compute(stream, g.graph) == GGML_STATUS_SUCCESS);
+    }
+    if (pid > 0) {
+        waitpid(pid, &status, 0);
+        atomic_fetch_add(&j->shared->forks, 1);
+        atomic_fetch_add(&j->shared->forks_bad, status != 0);
+    }
+    ggml_backend_buffer_free(buffer);
+    ggml_free(g.ctx);
+}
+
+// Once all threads have what they cannot do without.
+static pthread_barrier_t begun;
+
+static void begin_starving(const struct job * j) {
+    if (pthread_barrier_wait(&begun) == PTHREAD_BARRIER_SERIAL_THREAD && j->kind == SOAK_STARVED) {
+        fail_learn(false);
+        fail_begin(FAIL_SOMETIMES, STARVED_ONE_OF);
+    }
+}
+
+static void end_starving(const struct job * j) {
+    if (pthread_barrier_wait(&begun) == PTHREAD_BARRIER_SERIAL_THREAD && j->kind == SOAK_STARVED) {
+        fail_end();
+    }
+    pthread_barrier_wait(&begun);
+}
+
 static void * thread_run(void * arg) {
     struct job * j = arg;
     struct soak_shared * s = j->shared;
@@ -237,6 +301,7 @@ static void * thread_run(void * arg) {
     if (!j->broken) {
         one_thread(cpu);
     }
+    begin_starving(j);
     for (unsigned n = 0; !j->broken && !atomic_load(&s->stop) && (!j->most || n < j->most); n++) {
         int device = (int) (n % (unsigned) j->n_devices);
         uint32_t seed = next(&j->seed, 1 << 23);
@@ -246,7 +311,7 @@ static void * thread_run(void * arg) {
         if (left_out) {
             atomic_fetch_add(&s->left_out, 1);
         } else if (!got) {
-            atomic_fetch_add(&s->failed, 1);
+            atomic_fetch_add(j->kind == SOAK_STARVED ? &s->starved : &s->failed, 1);
         } else {
             bool ignored;
             float * want = compute(cpu, seed, &size, &ignored);
@@ -260,9 +325,13 @@ static void * thread_run(void * arg) {
             atomic_fetch_add(&s->graphs[device], 1);
             free(want);
         }
+        if (j->kind == SOAK_FORKING && got && n % FORK_EVERY == 1) {
+            fork_one(j, streams[device], seed);
+        }
         free(got);
         measure(j);
     }
+    end_starving(j);
     for (int i = 0; i < j->n_devices; i++) {
         if (streams[i]) {
             ggml_backend_free(streams[i]);
@@ -274,18 +343,27 @@ static void * thread_run(void * arg) {
     return NULL;
 }
 
-int graphs_run(struct soak_shared * shared, int worker, uint32_t seed, unsigned most) {
+int graphs_run(struct soak_shared * shared, int worker, enum soak_kind kind, uint32_t seed,
+               unsigned most) {
+    counts = shared;
+    ggml_log_set(listen, NULL);
+    if (kind == SOAK_STARVED) { // a GPU's memory is not the host's: reading it back can fail
+        setenv("GGML_HSA_EMULATE", "aie2,aie2p", 1);
+    }
     ggml_backend_reg_t reg = ggml_backend_load(PLUGIN);
     if (!reg || !ggml_backend_load(CPU_BACKEND) || ggml_backend_reg_dev_count(reg) == 0) {
         fprintf(stderr, "soak: no plugin, no CPU backend or no device\n");
         return 3;
     }
     static struct job jobs[SOAK_THREADS];
-    bool broken = false;
+    bool broken = pthread_barrier_init(&begun, NULL, SOAK_THREADS) != 0;
     for (int i = 0; i < SOAK_THREADS; i++) {
         struct job * j = &jobs[i];
-        *j = (struct job){
-            .shared = shared, .worker = worker, .seed = seed + 7919u * (uint32_t) i, .most = most};
+        *j = (struct job){.shared = shared,
+                          .worker = worker,
+                          .kind = kind,
+                          .seed = seed + 7919u * (uint32_t) i,
+                          .most = most};
         for (size_t k = 0; k < ggml_backend_reg_dev_count(reg) && k < SOAK_DEVICES; k++) {
             j->devices[j->n_devices++] = ggml_backend_reg_dev_get(reg, k);
             snprintf(shared->devices[k], sizeof shared->devices[k], "%.60s",

@@ -573,7 +573,7 @@ static void child(const struct no_memory_case * c, enum fail_mode mode, uint64_t
         c->run(&r->first);
         r->calls = tool_calls;
     } else {
-        fail_learn();
+        fail_learn(true);
         fail_noted = r->noted;
         fail_begin(mode, n);
         c->run(&r->first);

@@ -20,6 +20,7 @@
 
 enum {
     RECORDED = 40, // graphs of each thread whose kernels become the pack
+    RECORDED_SEED = 1,
     MOST_GROWTH_KIB = 64 << 10,
     MOST_NEW_FDS = 8,
     PATIENCE_S = 300,      // for a graph in flight, at the end
@@ -32,7 +33,7 @@ struct soak {
     pid_t workers[SOAK_WORKERS];
     uint32_t lives; // of all workers
     unsigned crashed, hung;
-    unsigned long killed, cleared, trimmed, damaged, filled, limited;
+    unsigned long killed, cleared, trimmed, damaged, filled, limited, no_memory;
     long growth_kib, growth_fds; // the most of any worker
 };
 
@@ -61,24 +62,29 @@ static void limit_files(void) {
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){SMALL_FILE, RLIM_INFINITY});
 }
 
+// An attacker's pack has the kernels of the graphs that were recorded.
 static void start_worker(struct soak * s, int i) {
-    bool small = s->lives % 3 == 2;
+    enum soak_kind kind = (enum soak_kind)(s->lives % SOAK_KINDS);
     uint32_t seed = s->world.random + 104729u * s->lives++;
     s->shared->workers[i] = (struct soak_worker){0};
-    s->limited += small;
+    s->limited += kind == SOAK_SMALL;
     fflush(NULL);
     s->workers[i] = fork();
     if (s->workers[i] == 0) {
-        if (small) {
+        if (kind == SOAK_SMALL) {
             limit_files();
+        } else if (kind == SOAK_HOSTILE) {
+            setenv("GGML_HSA_KERNEL_DIR", s->world.hostile, 1);
+            seed = RECORDED_SEED;
         }
-        _exit(graphs_run(s->shared, i, seed, 0));
+        _exit(graphs_run(s->shared, i, kind, seed, 0));
     }
 }
 
 // What it was like at the end of its life.
 static void note_growth(struct soak * s, int i) {
     struct soak_worker * w = &s->shared->workers[i];
+    s->no_memory += atomic_load(&w->no_memory);
     long kib = w->now_kib - w->first_kib, fds = w->now_fds - w->first_fds;
     s->growth_kib = kib > s->growth_kib ? kib : s->growth_kib;
     s->growth_fds = fds > s->growth_fds ? fds : s->growth_fds;
@@ -144,7 +150,7 @@ static bool make_pack(struct soak * s) {
     pid_t pid = fork();
     if (pid == 0) {
         setenv("GGML_HSA_RECORD", s->world.record, 1);
-        _exit(graphs_run(s->shared, 0, 1, RECORDED));
+        _exit(graphs_run(s->shared, 0, SOAK_KINDS, RECORDED_SEED, RECORDED));
     }
     int status = 1;
     if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
@@ -160,6 +166,10 @@ static bool make_pack(struct soak * s) {
                 end.output.data ? (char *) end.output.data : "");
     }
     buf_free(&end.output);
+    if (ok && world_make_hostile(&s->world) == 0) {
+        fprintf(stderr, "soak: no hostile pack\n");
+        ok = false;
+    }
     setenv("GGML_HSA_KERNEL_DIR", s->world.pack, 1);
     memset(s->shared, 0, sizeof *s->shared);
     return ok;
@@ -204,8 +214,10 @@ static int report(const struct soak * s, int64_t ms, unsigned seed) {
             graphs += atomic_load(&h->graphs[i]);
         }
     }
-    unsigned long faults =
-        s->killed + s->cleared + s->trimmed + s->damaged + s->filled + s->limited;
+    unsigned long no_memory = s->no_memory, forks = atomic_load(&h->forks),
+                  refused = atomic_load(&h->refused);
+    unsigned long faults = s->killed + s->cleared + s->trimmed + s->damaged + s->filled +
+                           s->limited + no_memory + forks + refused;
     printf("%9lu graphs in %lld s, by %d processes of %d threads; seed %u\n", graphs,
            (long long) ms / 1000, SOAK_WORKERS, SOAK_THREADS, seed);
     printf("%9lu faults: %lu files damaged, %lu times cleared, %lu trimmed, %lu times the disk "
@@ -213,19 +225,29 @@ static int report(const struct soak * s, int64_t ms, unsigned seed) {
            "processes that may write 12 KiB, %lu killed\n",
            faults, s->damaged, s->cleared, s->trimmed, s->filled,
            s->world.can_fill ? "" : " (no file system of our own here)", s->limited, s->killed);
+    printf("%9lu of these: %lu allocations that failed, %lu forks, %lu kernels of an attacker that "
+           "were refused\n",
+           no_memory + forks + refused, no_memory, forks, refused);
     printf("%9lu wrong results%s%s; the others differ by %.3f of the bound at most\n",
            atomic_load(&h->wrong), h->first_wrong[0] ? ", the first: " : "", h->first_wrong,
            (double) atomic_load(&h->worst) * 1e-3);
-    printf("%9lu graphs failed, %lu left out for want of a kernel, %u crashes, %u hung\n",
-           atomic_load(&h->failed), atomic_load(&h->left_out), s->crashed, s->hung);
+    printf(
+        "%9lu graphs failed, %lu where memory did, %lu left out for want of a kernel, %u crashes, "
+        "%u hung, %lu forked ones ended badly\n",
+        atomic_load(&h->failed), atomic_load(&h->starved), atomic_load(&h->left_out), s->crashed,
+        s->hung, atomic_load(&h->forks_bad));
     printf("%9ld KiB and %ld descriptors were the most that a process grew by\n", s->growth_kib,
            s->growth_fds);
     bool grew = s->growth_fds > MOST_NEW_FDS;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // they keep what was freed
     grew |= s->growth_kib > MOST_GROWTH_KIB;
 #endif
-    bool bad = atomic_load(&h->wrong) || atomic_load(&h->failed) || s->crashed || s->hung || grew ||
-               !graphs || !faults;
+    bool spared = !forks || !refused;
+#ifndef FAIL_WRAPS // then the plugin's calls cannot be told to fail
+    spared |= !no_memory;
+#endif
+    bool bad = spared || atomic_load(&h->forks_bad) || atomic_load(&h->wrong) ||
+               atomic_load(&h->failed) || s->crashed || s->hung || grew || !graphs || !faults;
     printf("soak: %s\n", bad ? "FAILED" : "passed");
     return bad;
 }

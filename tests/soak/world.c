@@ -3,7 +3,9 @@
 // is not root), so that it can be filled without harm to anybody else.
 #include "soak.h"
 
+#include "aie/image/image.h"
 #include "store/cache.h"
+#include "store/manifest.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,9 +59,10 @@ bool world_make(struct world * w, uint32_t seed) {
     char gpu[128];
     snprintf(w->cache, sizeof w->cache, "%s/cache", w->dir);
     snprintf(w->pack, sizeof w->pack, "%s/pack", w->dir);
+    snprintf(w->hostile, sizeof w->hostile, "%s/hostile", w->dir);
     snprintf(w->record, sizeof w->record, "%s/record.json", w->dir);
     snprintf(gpu, sizeof gpu, "%s/gpu", w->cache);
-    if (mkdir(w->cache, 0700) != 0 || mkdir(w->pack, 0700) != 0) {
+    if (mkdir(w->cache, 0700) != 0 || mkdir(w->pack, 0700) != 0 || mkdir(w->hostile, 0700) != 0) {
         return false;
     }
     w->can_fill = mount_small(w->cache);
@@ -81,6 +84,85 @@ void world_free(struct world * w) {
         umount2(w->cache, MNT_DETACH);
     }
     nftw(w->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+// ---- a pack of an attacker ----
+
+// Behind what the kernel does: an address and a length of its own in a descriptor, bits beside a
+// mask, a word of a core's program, a tile of another partition, a wait that nothing ends.
+static void attack(struct txn * t, int how) {
+    switch (how % 6) {
+    case 0:
+        txn_write(t, image_addr(0, 0, 0x1d004), 0x12345678);
+        break;
+    case 1:
+        txn_write(t, image_addr(0, 0, 0x1d000), 1 << 20);
+        break;
+    case 2:
+        txn_mask_write(t, image_addr(0, 0, 0x1d000), 0, 1 << 20);
+        break;
+    case 3:
+        txn_write(t, image_addr(0, 2, 0x20000), 0);
+        break;
+    case 4:
+        txn_write(t, image_addr(30, 0, 0x1d004), 0);
+        break;
+    default:
+        txn_wait(t, 0, 0, 1, 1);
+    }
+}
+
+static bool copy_file(const char * from, const char * to, int how) {
+    uint8_t * bytes;
+    size_t size, n = 0;
+    uint32_t * insts = NULL;
+    if (file_read(from, 1 << 24, &bytes, &size, NULL) != ST_OK) {
+        return false;
+    }
+    if (how >= 0) {
+        struct txn t = {.n_ops = txn_operations((uint32_t *) (void *) bytes, size / 4)};
+        buf_append(&t.words, bytes, size);
+        attack(&t, how);
+        if (txn_end(&t, &insts, &n, NULL) != ST_OK) {
+            n = 0;
+        }
+    }
+    size_t length = how >= 0 ? 4 * n : size;
+    FILE * f = fopen(to, "wb");
+    bool ok = f && length && fwrite(how >= 0 ? (void *) insts : bytes, 1, length, f) == length;
+    ok = f && fclose(f) == 0 && ok;
+    free(insts);
+    free(bytes);
+    return ok;
+}
+
+// Without a manifest files go by the names of their kernels, and nobody has sealed them.
+int world_make_hostile(struct world * w) {
+    int n = 0;
+    for (int arch = 0; arch < AIE_ARCH_COUNT; arch++) {
+        const char * name = kernel_arch_name((enum aie_arch) arch);
+        char from[512], to[512];
+        struct manifest m = {0};
+        snprintf(from, sizeof from, "%s/%s/" MANIFEST_FILE, w->pack, name);
+        snprintf(to, sizeof to, "%s/%s", w->hostile, name);
+        if (manifest_read(from, (enum aie_arch) arch, &m, NULL) != ST_OK || mkdir(to, 0700) != 0) {
+            continue;
+        }
+        for (size_t i = 0; i < m.n_entries; i++) {
+            const struct manifest_entry * e = &m.entries[i];
+            static const char * const suffixes[] = {".pdi", "_insts.bin"};
+            bool ok = true;
+            for (int k = 0; k < 2; k++) {
+                snprintf(from, sizeof from, "%s/%s/%s%s", w->pack, name, e->exported_name,
+                         suffixes[k]);
+                snprintf(to, sizeof to, "%s/%s/%s%s", w->hostile, name, e->kernel, suffixes[k]);
+                ok = copy_file(from, to, k ? (int) i : -1) && ok;
+            }
+            n += ok;
+        }
+        manifest_free(&m);
+    }
+    return n;
 }
 
 // ---- what befalls it ----
