@@ -243,7 +243,7 @@ static struct soak_shared * counts;
 // Refusals of the hostile pack name its files. A child is silent: it is told what it knows.
 static void listen(enum ggml_log_level level, const char * text, void * user) {
     (void) user;
-    if (strstr(text, "/hostile/")) {
+    if (strstr(text, "/hostile/") && strstr(text, "_insts.bin: instruction stream at")) {
         atomic_fetch_add(&counts->refused, 1);
     } else if (!is_child && level >= GGML_LOG_LEVEL_WARN) {
         fputs(text, stderr);
