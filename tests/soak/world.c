@@ -99,7 +99,7 @@ static void attack(struct txn * t, int how) {
         txn_write(t, image_addr(0, 0, 0x1d000), 1 << 20);
         break;
     case 2:
-        txn_mask_write(t, image_addr(0, 0, 0x1d000), 0, 1 << 20);
+        txn_mask_write(t, image_addr(0, 0, 0x1d200), 0x1f00, 0x0f0c);
         break;
     case 3:
         txn_write(t, image_addr(0, 2, 0x20000), 0);
