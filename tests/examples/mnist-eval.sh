@@ -24,7 +24,7 @@ grep -q '^250 of 250 digits, ' "$work/out" || fail "the answers are not the CPU'
 grep -Eq '^  CPU +(9[7-9]|100)\.' "$work/out" || fail "the network is worse than it was"
 # The causes of the modelled time are all of it.
 sed -n 's/^where it went: //p' "$work/out" | tr ',' '\n' |
-    awk '{ sum += $(NF - 1); n++ } END { exit !(n == 9 && sum > 99 && sum < 101) }' ||
+    awk '{ sum += $(NF - 1); n++ } END { exit !(n == 10 && sum > 99 && sum < 101) }' ||
     fail "the causes of the modelled time do not add up"
 # A pipe gets no control characters and nothing but ASCII.
 if LC_ALL=C grep -q '[^ -~]' "$work/out"; then

@@ -544,8 +544,10 @@ int main(int argc, char ** argv) {
         return 0;
     }
     load_device();
-    if (!strstr(ggml_backend_dev_description(device), "RyzenAI-npu")) {
-        fail("HSA0 is %s", ggml_backend_dev_description(device));
+    // Newer firmware has names of its own for it: "NPU Strix".
+    const char * what = ggml_backend_dev_description(device);
+    if (!strstr(what, "RyzenAI-npu") && !strstr(what, "NPU ")) {
+        fail("HSA0 is %s", what);
     }
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (argc > 1 && !strcmp(argv[1], cases[i].name)) {
