@@ -321,7 +321,7 @@ static void test_limits(void ** state) {
         rig_file_close(&g);
         for (uint32_t i = 0; i < 1024; i++) { // ids go round, past those that are taken
             assert_int_equal(rig_create_context(f.fd, RIG_TILES, &x), 0);
-            assert_in_range(x, 1, 1024);
+            assert_between(x, 1, 1024);
             assert_int_equal(rig_destroy(f.fd, x), 0);
         }
         rig_file_close(&f);

@@ -44,31 +44,41 @@ static void test_runs(void ** state) {
 
 // ---- waiting ----
 
+// Some things show only while a command is on its way, and a machine with much to do may be slower
+// than that: they are tried again.
+enum { TRIES = 40 };
+
 // The same call in two sizes: kernels before 6.8 have no deadline in it.
 static void test_waits(void ** state) {
     (void) state;
-    rig_settings("MHZ", "1", NULL); // thousands of cycles are milliseconds
+    rig_settings("MHZ", "1", "LATE_US", "5000", NULL); // thousands of cycles are milliseconds
     struct world w = world_new(false);
     double timeouts = rig_reported("timeouts");
-    int event = eventfd(0, EFD_NONBLOCK);
-    struct xdna_syncobj_eventfd notice = {.handle = w.syncobj, .point = 1, .fd = event};
-    assert_int_equal(RIG_CALL(w.f.fd, XDNA_SYNCOBJ_EVENTFD, &notice), 0); // not submitted yet
-    assert_int_equal(send(&w, start(&w, 0, ADD)), 0);
-    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, 0, in_ms(1)), ETIME); // modelled time
-    assert_int_equal(rig_reported("timeouts"), timeouts + 1);
-    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, 0, 0), 0); // it went on
+    uint64_t point = 0;
+    struct command c = start(&w, 0, ADD);
+    int late = 0;
+    for (int i = 0; i < TRIES && !late; i++) { // it takes longer than a millisecond, modelled
+        point = send(&w, c);
+        assert_int_equal(point, i);
+        int error = rig_wait_point(w.f.fd, w.syncobj, point, in_ms(1));
+        late = error == ETIME && rig_reported("timeouts") == timeouts + 1;
+        assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, point, INT64_MAX), 0); // it went on
+    }
+    assert_true(late);
+    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, point, 0), 0);
     assert_int_equal(wrong(&w, ADD), 0);
+    int event = eventfd(0, EFD_NONBLOCK);
+    struct xdna_syncobj_eventfd notice = {.handle = w.syncobj, .point = ++point, .fd = event};
+    assert_int_equal(RIG_CALL(w.f.fd, XDNA_SYNCOBJ_EVENTFD, &notice), 0); // not submitted yet
     eventfd_t count;
     assert_int_equal(eventfd_read(event, &count), -1);
-    assert_int_equal(send(&w, start(&w, 1, DIV)), 1);
-    uint32_t first = 9;
-    uint64_t point = 1;
+    assert_int_equal(send(&w, start(&w, 1, DIV)), point);
     struct xdna_timeline_wait a = {(uint64_t) (uintptr_t) &w.syncobj,
                                    (uint64_t) (uintptr_t) &point,
                                    in_ms(100000),
                                    1,
                                    1,
-                                   first,
+                                   9,
                                    0,
                                    0};
     assert_int_equal(rig_call(w.f.fd, XDNA_SYNCOBJ_TIMELINE_WAIT, 40, &a), 0);
@@ -80,47 +90,64 @@ static void test_waits(void ** state) {
     struct xdna_timeline_query q = {(uint64_t) (uintptr_t) &w.syncobj,
                                     (uint64_t) (uintptr_t) &points, 1, 0};
     assert_int_equal(RIG_CALL(w.f.fd, XDNA_SYNCOBJ_QUERY, &q), 0);
-    assert_int_equal(points, 1);
+    assert_int_equal(points, point);
     // Who was told once is not told again; a point that has come is told at once.
     assert_int_equal(RIG_CALL(w.f.fd, XDNA_SYNCOBJ_EVENTFD, &notice), 0);
     assert_int_equal(eventfd_read(event, &count), 0);
     close(event);
     // The context goes, the timeline stays.
     assert_int_equal(rig_destroy(w.f.fd, w.context), 0);
-    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, 1, 0), 0);
+    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, point, 0), 0);
     world_free(&w);
 }
 
 // Point 0 is the newest: who waits for the first command waits for all.
 static void test_newest(void ** state) {
     (void) state;
-    rig_settings("LATE_US", "30000", NULL);
+    rig_settings("LATE_US", "5000", NULL);
     struct world w = world_new(false);
-    for (int i = 0; i < 3; i++) {
-        send(&w, start(&w, 0, ADD));
+    struct command c[] = {start(&w, 0, ADD), start(&w, 0, ADD), start(&w, 0, ADD)};
+    int waited = 0;
+    for (int i = 0; i < TRIES && !waited; i++) {
+        uint64_t last = 0;
+        for (int k = 0; k < 3; k++) {
+            last = send(&w, c[k]);
+        }
+        waited = rig_wait_point(w.f.fd, w.syncobj, 0, 0) == ETIME;
+        assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, 0, INT64_MAX), 0);
+        assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, last, 0), 0);
     }
-    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, 0, 0), ETIME);
-    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, 0, INT64_MAX), 0);
-    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, 2, 0), 0);
+    assert_true(waited);
     world_free(&w);
 }
 
-static double seconds(void) {
-    return (double) in_ms(0) / 1e9;
+static uint64_t newest_ended(const struct world * w) {
+    uint64_t point = 0;
+    struct xdna_timeline_query q = {(uint64_t) (uintptr_t) &w->syncobj,
+                                    (uint64_t) (uintptr_t) &point, 1, 0};
+    assert_int_equal(RIG_CALL(w->f.fd, XDNA_SYNCOBJ_QUERY, &q), 0);
+    return point;
 }
 
-// Four are in flight, the fifth EXEC_CMD sleeps.
+// Four are in flight; the fifth EXEC_CMD sleeps until the first of them ended.
 static void test_four(void ** state) {
     (void) state;
-    rig_settings("LATE_US", "100000", NULL);
+    rig_settings("LATE_US", "20000", NULL);
     struct world w = world_new(false);
-    double begin = seconds();
-    for (int i = 0; i < 4; i++) {
-        send(&w, start(&w, 0, ADD));
+    struct command c = start(&w, 0, ADD);
+    int four = 0;
+    for (int i = 0; i < TRIES && !four; i++) {
+        assert_int_equal(run(&w, c), XDNA_STATE_COMPLETED);
+        uint64_t before = newest_ended(&w);
+        for (int k = 0; k < 4; k++) {
+            send(&w, c);
+        }
+        four = newest_ended(&w) == before;
+        send(&w, c);
+        assert_true(newest_ended(&w) > before);
+        assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, 0, INT64_MAX), 0);
     }
-    assert_true(seconds() - begin < 0.09);
-    send(&w, start(&w, 0, ADD));
-    assert_true(seconds() - begin >= 0.09);
+    assert_true(four);
     world_free(&w);
 }
 
@@ -129,16 +156,20 @@ static void test_four(void ** state) {
 // Until the scheduler comes the word says what the last run left.
 static void test_stale(void ** state) {
     (void) state;
-    rig_settings("LATE_US", "20000", NULL);
+    rig_settings("LATE_US", "5000", NULL);
     struct world w = world_new(false);
     struct command c = start(&w, 0, ADD);
     assert_int_equal(run(&w, c), XDNA_STATE_COMPLETED);
-    memset(w.data[2], 0, BYTES);
-    uint64_t seq = send(&w, c);
-    assert_int_equal(XDNA_COMMAND_STATE(c.words[0]), XDNA_STATE_COMPLETED); // and nothing is done
-    assert_int_equal(w.data[2][1], 0);
-    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, seq, INT64_MAX), 0);
-    assert_int_equal(wrong(&w, ADD), 0);
+    int stale = 0;
+    for (int i = 0; i < TRIES && !stale; i++) {
+        memset(w.data[2], 0, BYTES);
+        uint64_t seq = send(&w, c);
+        uint32_t word = __atomic_load_n(c.words, __ATOMIC_ACQUIRE);
+        stale = XDNA_COMMAND_STATE(word) == XDNA_STATE_COMPLETED && w.data[2][1] == 0;
+        assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, seq, INT64_MAX), 0);
+        assert_int_equal(wrong(&w, ADD), 0);
+    }
+    assert_true(stale);
     c.words[0] = (XDNA_COMMAND(XDNA_OP_CHAIN, 1) & ~0xfu) | XDNA_STATE_COMPLETED; // malformed
     assert_int_equal(run(&w, c), XDNA_STATE_NEW);                                 // stale no more
     world_free(&w);
@@ -248,20 +279,24 @@ static void test_stuck(void ** state) {
     w.data[1] = rig_map(w.f.fd, w.operand[1], BYTES);
     world_free(&w);
     // Its context is made anew, and what else was on its way is lost.
-    rig_settings("DEVICE", "npu4", "LATE_US", "10000", "FAIL", "COMMAND:1:ETIME", NULL);
-    w = world_new(false);
-    struct command three[] = {start(&w, 0, ADD), start(&w, 0, ADD), start(&w, 0, ADD)};
-    uint64_t seq = 0;
-    for (int i = 0; i < 3; i++) {
-        seq = send(&w, three[i]);
+    int lost = 0;
+    for (int i = 0; i < TRIES && !lost; i++) {
+        rig_settings("DEVICE", "npu4", "LATE_US", "5000", "FAIL", "COMMAND:1:ETIME", NULL);
+        w = world_new(false);
+        struct command three[] = {start(&w, 0, ADD), start(&w, 0, ADD), start(&w, 0, ADD)};
+        uint64_t seq = 0;
+        for (int k = 0; k < 3; k++) {
+            seq = send(&w, three[k]);
+        }
+        assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, seq, INT64_MAX), 0);
+        assert_int_equal(XDNA_COMMAND_STATE(three[0].words[0]), XDNA_STATE_TIMEOUT);
+        lost = XDNA_COMMAND_STATE(three[1].words[0]) == XDNA_STATE_ABORT &&
+               XDNA_COMMAND_STATE(three[2].words[0]) == XDNA_STATE_ABORT &&
+               overwritten(&three[2], 4);
+        assert_int_equal(run(&w, start(&w, 0, ADD)), XDNA_STATE_COMPLETED);
+        world_free(&w);
     }
-    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, seq, INT64_MAX), 0);
-    assert_int_equal(XDNA_COMMAND_STATE(three[0].words[0]), XDNA_STATE_TIMEOUT);
-    assert_int_equal(XDNA_COMMAND_STATE(three[1].words[0]), XDNA_STATE_ABORT);
-    assert_int_equal(XDNA_COMMAND_STATE(three[2].words[0]), XDNA_STATE_ABORT);
-    assert_true(overwritten(&three[2], 4));
-    assert_int_equal(run(&w, start(&w, 0, ADD)), XDNA_STATE_COMPLETED);
-    world_free(&w);
+    assert_true(lost);
     world_arch = AIE_ARCH_AIE2;
     assert_int_equal(discard(NULL), 0);
     assert_int_equal(compile(NULL), 0);
@@ -276,10 +311,13 @@ static void test_no_watchdog(void ** state) {
     struct command c = start(&w, 0, ADD), behind = start(&w, 0, ADD);
     c.words[0] = (c.words[0] & ~0xfu) | XDNA_STATE_COMPLETED; // of an earlier run
     uint64_t seq = send(&w, c), next = send(&w, behind);
-    double begin = seconds();
+    int64_t begin = in_ms(0);
     assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, seq, in_ms(50)), ETIME);
     assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, next, in_ms(50)), ETIME);
-    assert_true(seconds() - begin >= 0.09);
+    assert_true(in_ms(0) - begin >= 90000000);
+    for (int i = 0; i < 500 && XDNA_COMMAND_STATE(load_u32(c.words)) != XDNA_STATE_NEW; i++) {
+        usleep(10000);
+    }
     assert_int_equal(XDNA_COMMAND_STATE(c.words[0]), XDNA_STATE_NEW);
     assert_int_equal(rig_destroy(w.f.fd, w.context), 0);
     assert_int_equal(XDNA_COMMAND_STATE(c.words[0]), XDNA_STATE_ABORT);
