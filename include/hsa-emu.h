@@ -7,6 +7,8 @@
 //                           the NPUs of this machine, through the kernel's driver
 //   GGML_HSA_EMU_TRACE      col,row: print the instructions of that tile to stderr
 //   GGML_HSA_TRACE          file for what NPUs did over modelled time, as Chrome's trace events
+//   GGML_HSA_EMU_TIME       modelled: HSA's timestamps are what emulated NPUs have taken; host
+//   GGML_HSA_EMU_PLANT      a difference to be found, see emu/aie/machine.h
 //   GGML_HSA_EMU_ROCR_BUGS  1: behave like ROCr 7.2, faults included (packet ABI B only); what
 //   would
 //                           end the process there stops the queue with a message

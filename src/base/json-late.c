@@ -42,6 +42,7 @@
     X(void *, json_object_key_to_iter, (const char * key), (key))                                  \
     X(int, json_object_set_new, (json_t * o, const char * key, json_t * v), (o, key, v))           \
     X(size_t, json_object_size, (const json_t * o), (o))                                           \
+    X(json_t *, json_real, (double n), (n))                                                        \
     X(double, json_real_value, (const json_t * v), (v))                                            \
     X(json_t *, json_string, (const char * text), (text))                                          \
     X(size_t, json_string_length, (const json_t * v), (v))                                         \

@@ -161,6 +161,9 @@ enum status hsac_queue_launch(struct hsac_queue * q, const struct hsac_launch * 
 // Rings for everything sent so far and waits until it is complete.
 enum status hsac_queue_wait(struct hsac_queue * q, struct error * err);
 
+// Nanoseconds by the runtime's timestamps, from any beginning; 0: it does not say.
+uint64_t hsac_time_ns(const struct hsac * h);
+
 struct hsac_driver { // what our runtime asked of the kernel's driver
     uint64_t dispatches, pdi_switches, calls, waits, contexts, chains, failed, heap_bytes,
         flushed_bytes;

@@ -10,6 +10,12 @@ static const struct isa_row rows[] = {
 #undef I
 };
 
+static const struct isa_evidence_row evidence[] = {
+#define E(name, evidence) {name, AIE_EVIDENCE_##evidence},
+#include "aie/isa/aie2/evidence.def"
+#undef E
+};
+
 static const struct isa_format_row formats[] = {
 #define F(name, bytes, layout) {#name, bytes, layout},
 #include "aie/isa/aie2/formats.def"
@@ -99,6 +105,8 @@ const struct isa_target isa_aie2 = {
     .n_formats = sizeof(formats) / sizeof(formats[0]),
     .classes = classes,
     .n_classes = sizeof(classes) / sizeof(classes[0]),
+    .evidence = evidence,
+    .n_evidence = sizeof(evidence) / sizeof(evidence[0]),
     .slot_bits =
         {
             [AIE_SLOT_LDA] = 21,

@@ -63,7 +63,7 @@ struct isa_target {
     int n_formats;
     const struct isa_class * classes;
     int n_classes;
-    const struct isa_evidence_row * evidence; // NULL: all was held against silicon
+    const struct isa_evidence_row * evidence; // by the tables' names; all targets have one
     int n_evidence;
     uint8_t slot_bits[AIE_SLOT_COUNT];
     uint8_t size_of_nibble[16];    // bundle bytes by the low four bits of its first byte

@@ -106,7 +106,8 @@ struct accel_settings {
     uint64_t seed;       // of what happens at random
     uint64_t late_us;    // from EXEC_CMD to when the scheduler first looks at a command
     uint64_t quiet;
-    int wait_failed; // errno, 0: none
+    uint64_t modelled_time; // see time.c
+    int wait_failed;        // errno, 0: none
     struct accel_fault faults[ACCEL_MAX_FAULTS];
     int n_faults;
     char firmware[32];
@@ -443,6 +444,12 @@ bool accel_lose(struct accel_outcome * out, enum xdna_state state, const char * 
 void accel_firmware_run(struct accel_device * dev, struct accel_job * job,
                         struct accel_outcome * out);
 
+// ---- time.c ----
+
+void accel_time_begin(bool modelled);
+void accel_time_pass(uint64_t ns); // that the device has taken
+int accel_time_get(clockid_t id, struct timespec * out);
+
 // ---- queries.c ----
 
 int accel_version(struct accel_call * c);
@@ -480,6 +487,7 @@ int accel_node_open(const struct accel_node * n, int flags); // a descriptor, or
 #define ACCEL_LIBC(X)                                                                              \
     X(int, open, (const char *, int, ...))                                                         \
     X(int, openat, (int, const char *, int, ...))                                                  \
+    X(int, clock_gettime, (clockid_t, struct timespec *) )                                         \
     X(int, close, (int) )                                                                          \
     X(int, ioctl, (int, unsigned long, ...))                                                       \
     X(void *, mmap, (void *, size_t, int, int, int, off_t))                                        \

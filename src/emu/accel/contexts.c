@@ -191,6 +191,7 @@ int accel_create_hwctx(struct accel_call * c) {
     a->handle = x->id;
     a->umq_doorbell = UINT32_MAX;
     c->dev->counts.contexts++;
+    accel_time_pass(c->dev->settings.clock.context_ns);
     accel_words(c, "%u tiles: context %u, columns %u to %u, syncobj %u", a->num_tiles, x->id,
                 x->first_column, x->first_column + x->columns - 1, a->syncobj);
     return 0;

@@ -98,6 +98,9 @@ static bool ready_machine(struct accel_slots * k) {
         .trace_row = -1,
     };
     struct error err = {0};
+    if (emu_plant_get(s->model->arch, &config.plant, &err) != ST_OK) {
+        return lose(k, XDNA_STATE_ERROR, "%s", err.text);
+    }
     if (x->columns > s->model->machine_columns) {
         return accel_lose(k->out, XDNA_STATE_ERROR,
                           "%s: the array machine plays %u of its columns, not %u", s->model->name,
@@ -254,7 +257,9 @@ static bool run_slot(struct accel_slots * k, const struct accel_slot * slot) {
         emu_machine_run(x->machine, pdi, p.pdi_size, (const uint32_t *) (const void *) insts,
                         p.words, p.operands, p.n_operands, &err);
     emu_machine_counters(x->machine, &counters);
-    k->out->ms += (double) emu_account_cycles(&counters.last_account) / (double) s->mhz / 1000;
+    uint64_t cycles = emu_account_cycles(&counters.last_account);
+    k->out->ms += (double) cycles / (double) s->mhz / 1000;
+    accel_time_pass(cycles * 1000 / s->mhz);
     if (st == ST_OK) {
         return true;
     }
@@ -280,6 +285,7 @@ void accel_firmware_run(struct accel_device * dev, struct accel_job * job,
     struct accel_slots k = {.dev = dev, .job = job, .out = out};
     bool ok = accel_slots_read(&k);
     int fault = 0;
+    accel_time_pass(dev->settings.clock.submit_ns);
     for (uint32_t i = 0; i < k.n && ok; i++) {
         fault = accel_fault(dev, "COMMAND");
         pthread_mutex_unlock(&dev->lock);

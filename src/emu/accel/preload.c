@@ -28,6 +28,10 @@ static bool takes_mode(int flags) {
     return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE;
 }
 
+EXPORT int clock_gettime(clockid_t id, struct timespec * out) {
+    return accel_time_get(id, out);
+}
+
 // ---- descriptors ----
 
 #define OPEN(name)                                                                                 \

@@ -116,6 +116,7 @@ static const struct setting {
     {"SHARED", TXT(shared), "", 0, 0}, // "": this process and its children
 
     {"QUIET", NUM(quiet), "0", 0, 1},
+    {"MODELLED_TIME", NUM(modelled_time), "0", 0, 1},
     {"REPORT", TXT(report), "", 0, 0},
     {"TRACE", TXT(trace), "", 0, 0},
 };
@@ -313,5 +314,6 @@ enum status accel_settings_read(struct accel_settings * s, struct error * err) {
         fresh.mhz = fresh.clock.mhz;
     }
     *s = fresh;
+    accel_time_begin(fresh.modelled_time);
     return ST_OK;
 }

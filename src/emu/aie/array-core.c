@@ -156,6 +156,8 @@ enum status tile_core_new(struct tile * t) {
         .lock_stall = t->array->clock.lock_stall,
         .single = config->single_cycles,
         .strict = config->strict,
+        .plant_op = config->plant.op,
+        .plant_as = config->plant.as,
         .ieee = config->adder == EMU_ADDER_IEEE,
         .seed = (uint32_t) (t->col * ARRAY_ROWS + t->row),
     };

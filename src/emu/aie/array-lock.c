@@ -64,7 +64,15 @@ static void tell(const struct tile * t, int id) {
     }
 }
 
+static bool is_stuck(const struct tile * t, int id) {
+    const struct emu_plant * p = &t->array->config.plant;
+    return p->stuck && p->col == t->col && p->row == t->row && p->lock == id;
+}
+
 static void put(struct tile * t, int id, int value) {
+    if (is_stuck(t, id)) {
+        return;
+    }
     t->lock_before[id] = t->locks[id];
     t->lock_raised[id] = t->array->now;
     t->locks[id] = (int8_t) value;

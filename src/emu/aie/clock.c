@@ -5,6 +5,7 @@
 
 #include "emu/aie/core-target.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,9 +203,28 @@ static enum status set(struct emu_clock * c, const char * text, size_t n, struct
     return ST_OK;
 }
 
+// ",mhz=1600,ddr=30", or nothing.
+static enum status set_all(struct emu_clock * out, const char * text, struct error * err) {
+    enum status st = ST_OK;
+    while (*text && st == ST_OK) {
+        size_t n = strcspn(++text, ",");
+        st = set(out, text, n, err);
+        text += n;
+    }
+    return st;
+}
+
 enum status emu_clock_parse(const char * text, struct emu_clock * out, struct error * err) {
     size_t n = strcspn(text, ",");
     const struct emu_clock * found = NULL;
+    if (memchr(text, '/', n) || memchr(text, '.', n)) {
+        char path[512];
+        snprintf(path, sizeof path, "%.*s", (int) (n < sizeof path ? n : sizeof path - 1), text);
+        enum status st = n < sizeof path
+                             ? emu_clock_file(path, out, err)
+                             : error_set(err, ST_INVALID, "clock: the path of a file is too long");
+        return st == ST_OK ? set_all(out, text + n, err) : st;
+    }
     for (int i = 0; i < N_CLOCKS; i++) {
         if (strlen(clocks[i].name) == n && strncmp(text, clocks[i].name, n) == 0) {
             found = &clocks[i];
@@ -212,18 +232,12 @@ enum status emu_clock_parse(const char * text, struct emu_clock * out, struct er
     }
     if (!found) {
         return error_set(err, ST_INVALID,
-                         "clock: there is no device '%.*s': phoenix, strix or ideal", (int) n,
-                         text);
+                         "clock: there is no device '%.*s': phoenix, strix, ideal or a file, "
+                         "as ./my.clock",
+                         (int) n, text);
     }
     *out = *found;
-    for (text += n; *text; text += n) {
-        n = strcspn(++text, ",");
-        enum status st = set(out, text, n, err);
-        if (st != ST_OK) {
-            return st;
-        }
-    }
-    return ST_OK;
+    return set_all(out, text + n, err);
 }
 
 enum status emu_clock_get(enum aie_arch arch, struct emu_clock * out, struct error * err) {

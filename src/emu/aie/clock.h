@@ -97,5 +97,17 @@ extern const char * const emu_range_names[EMU_RANGES];
 // table. ddr is in GB/s, for either direction and for both together.
 enum status emu_clock_parse(const char * text, struct emu_clock * out, struct error * err);
 
+// What stands before the first comma may also be a file, which its '/' or '.' tells: clock-file.c.
+enum status emu_clock_read(const char * text, size_t size, struct emu_clock * out,
+                           struct error * err);
+enum status emu_clock_file(const char * path, struct emu_clock * out, struct error * err);
+
+// The figures, by number and by name. emu_clock_set: false where there is none of that name, or the
+// value is none that the machine can play.
+int emu_clock_figures(void);
+const char * emu_clock_figure(int i);
+uint32_t emu_clock_value(const struct emu_clock * c, int i);
+bool emu_clock_set(struct emu_clock * c, const char * name, uint64_t value);
+
 // What GGML_HSA_EMU_CLOCK asks for, or the default.
 enum status emu_clock_get(enum aie_arch arch, struct emu_clock * out, struct error * err);

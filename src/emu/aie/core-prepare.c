@@ -292,6 +292,11 @@ struct core_bundle * core_prepare(struct core * c, uint32_t pc) {
         core_fault_at(c, NULL, "not an instruction: %s", err.text);
         return NULL;
     }
+    for (int s = 0; s < AIE_SLOT_COUNT && c->env.plant_as; s++) {
+        if (decoded.present >> s & 1 && decoded.slot[s].op == c->env.plant_op) {
+            decoded.slot[s].op = (uint16_t) c->env.plant_as;
+        }
+    }
     const struct aie_inst * insts[AIE_SLOT_COUNT];
     int n = 0;
     for (int pass = 0; pass < 2; pass++) { // loads first

@@ -65,6 +65,7 @@ struct core_env {
     uint32_t seed;             // of that garbage: another one for each core of an array
     bool single;               // bundles are always executed one by one: the same, slower
     uint16_t hot;              // turns after which a loop gets a plan; 0: when it pays
+    int plant_op, plant_as;    // that instruction does what this one does; plant_as 0: none
     bool ieee;                 // aie2p: floats are added as IEEE 754 says, not aligned first
 };
 

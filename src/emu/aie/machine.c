@@ -5,6 +5,7 @@
 #include "emu/aie/array-model.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -34,6 +35,45 @@ enum status emu_adder_get(enum emu_adder * out, struct error * err) {
     } else if (text && *text && strcmp(text, "aligned") != 0) {
         return error_set(err, ST_INVALID, "GGML_HSA_EMU_ADDER=%.40s: expected aligned or ieee",
                          text);
+    }
+    return ST_OK;
+}
+
+// "VADD_32=VSUB_32": both of the same slot and with the same operands.
+static bool plant_instruction(const struct aie_isa * isa, const char * text, size_t n,
+                              struct emu_plant * out) {
+    char names[2][80];
+    const char * equals = memchr(text, '=', n);
+    size_t first = equals ? (size_t) (equals - text) : 0;
+    if (!equals || first >= sizeof names[0] || n - first > sizeof names[1]) {
+        return false;
+    }
+    snprintf(names[0], sizeof names[0], "%.*s", (int) first, text);
+    snprintf(names[1], sizeof names[1], "%.*s", (int) (n - first - 1), equals + 1);
+    out->op = aie_isa_find(isa, names[0]);
+    out->as = aie_isa_find(isa, names[1]);
+    if (out->op < 0 || out->as <= 0) {
+        return false;
+    }
+    const struct aie_instr *a = aie_isa_instr(isa, out->op), *b = aie_isa_instr(isa, out->as);
+    return a->slot == b->slot && a->n_explicit == b->n_explicit;
+}
+
+enum status emu_plant_get(enum aie_arch arch, struct emu_plant * out, struct error * err) {
+    const char * text = getenv("GGML_HSA_EMU_PLANT");
+    *out = (struct emu_plant){0};
+    for (size_t n; text && *text; text += n + (text[n] == ';')) {
+        int end = 0;
+        n = strcspn(text, ";");
+        if (sscanf(text, "lock=%d,%d,%d%n", &out->col, &out->row, &out->lock, &end) == 3 &&
+            (size_t) end == n) {
+            out->stuck = true;
+        } else if (!plant_instruction(aie_isa_get(arch), text, n, out)) {
+            return error_set(err, ST_INVALID,
+                             "GGML_HSA_EMU_PLANT=%.80s: expected INSTRUCTION=INSTRUCTION, both of "
+                             "the same operands, or lock=COLUMN,ROW,NUMBER",
+                             text);
+        }
     }
     return ST_OK;
 }

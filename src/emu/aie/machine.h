@@ -40,6 +40,17 @@ struct emu_event {
 // says, or aligned.
 enum emu_adder { EMU_ADDER_ENV, EMU_ADDER_ALIGNED, EMU_ADDER_IEEE };
 
+// Differences that tests plant, for tools that must find them: an instruction that does what
+// another one of the same operands does, and a lock that keeps its value. All zero: none.
+struct emu_plant {
+    int op, as; // of the architecture's table; as 0: none
+    bool stuck;
+    int col, row, lock;
+};
+// What GGML_HSA_EMU_PLANT asks for: "VADD_32=VSUB_32", "lock=COL,ROW,NUMBER", or both, with a
+// semicolon between them.
+enum status emu_plant_get(enum aie_arch arch, struct emu_plant * out, struct error * err);
+
 struct emu_config {
     enum aie_arch arch;
     const struct emu_clock * clock; // copied; NULL: the usual one of the architecture
@@ -53,6 +64,7 @@ struct emu_config {
     // than they could, by times that vary: what is right must not depend on either.
     bool strict;
     enum emu_adder adder; // aie2p
+    struct emu_plant plant;
     int threads; // host threads that cores may run on; 0 = GGML_HSA_EMU_THREADS, else one per CPU
     int trace_col, trace_row; // tile whose instructions are printed to trace; -1 = none
     void (*trace)(void * user, const char * line);

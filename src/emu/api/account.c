@@ -46,6 +46,29 @@ static void fill(const struct emu_agent * agent, const struct emu_counters * fro
     out->ns = clock ? cycles * 1000 / clock->mhz : 0;
 }
 
+// Of the accounts of all NPUs, in the time of each one's clock.
+uint64_t emu_time_ns(struct emu_runtime * rt, struct emu_agent * locked) {
+    if (!rt->modelled) {
+        return emu_now_ns();
+    }
+    uint64_t ns = rt->born_ns;
+    for (int i = 0; i < rt->n_agents; i++) {
+        struct emu_agent * agent = &rt->agents[i];
+        if (agent != locked) {
+            pthread_mutex_lock(&agent->lock);
+        }
+        if (agent->machine) {
+            struct emu_counters c;
+            emu_machine_counters(agent->machine, &c);
+            ns += emu_account_cycles(&c.account) * 1000 / emu_machine_clock(agent->machine)->mhz;
+        }
+        if (agent != locked) {
+            pthread_mutex_unlock(&agent->lock);
+        }
+    }
+    return ns;
+}
+
 hsa_status_t hsa_emu_account(hsa_agent_t handle, uint64_t dispatch, struct hsa_emu_account * out) {
     struct emu_agent * agent = emu_agent_find(handle);
     if (!agent || !agent->model) {

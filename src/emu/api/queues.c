@@ -286,6 +286,10 @@ static hsa_status_t ensure_machine(struct emu_runtime * rt, struct emu_agent * a
     if (emu_clock_get(agent->model->arch, &clock, err) != ST_OK) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
+    struct emu_plant plant;
+    if (emu_plant_get(agent->model->arch, &plant, err) != ST_OK) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
     const struct emu_config config = {
         .arch = agent->model->arch,
         .clock = &clock,
@@ -293,6 +297,7 @@ static hsa_status_t ensure_machine(struct emu_runtime * rt, struct emu_agent * a
         .resolve = emu_memory_resolve,
         .user = agent,
         .strict = rt->strict,
+        .plant = plant,
         .wall_s = rt->wait_limit_s,
         .trace_col = rt->trace_col,
         .trace_row = rt->trace_row,
@@ -339,13 +344,14 @@ static void submit(struct emu_queue * q) {
     }
 }
 
+// from: when the first packet of its batch began.
 static void complete(struct emu_runtime * rt, struct emu_queue * q, uint64_t index,
-                     hsa_signal_t completion) {
+                     hsa_signal_t completion, uint64_t from) {
     // A slot that is rung again without being written again must not run twice.
     q->ring[index % q->amd.hsa_queue.size * EMU_PACKET_BYTES] = HSA_PACKET_TYPE_INVALID;
     __atomic_store_n(&q->amd.read_dispatch_id, index + 1, __ATOMIC_RELEASE);
     if (completion.handle) {
-        emu_signal_complete(rt, completion, 0, 0);
+        emu_signal_complete(rt, completion, from, emu_time_ns(rt, q->agent));
     }
 }
 
@@ -354,6 +360,7 @@ static hsa_status_t run_packets(struct emu_runtime * rt, struct emu_queue * q, u
                                 uint64_t write, uint64_t * at, struct error * err) {
     struct emu_dispatch d;
     hsa_status_t status = ensure_machine(rt, q->agent, err);
+    uint64_t from = emu_time_ns(rt, q->agent);
     if (status == HSA_STATUS_SUCCESS) {
         submit(q);
     }
@@ -365,7 +372,7 @@ static hsa_status_t run_packets(struct emu_runtime * rt, struct emu_queue * q, u
         if (status != HSA_STATUS_SUCCESS) {
             break;
         }
-        complete(rt, q, *at, d.completion);
+        complete(rt, q, *at, d.completion, from);
     }
     return status;
 }
@@ -397,6 +404,7 @@ static hsa_status_t run_chain(struct emu_runtime * rt, struct emu_queue * q, uin
         status = emu_rocr72_submit(q, d, write - read, err);
     }
     struct emu_counters before = {0}, after = {0};
+    uint64_t from = emu_time_ns(rt, q->agent);
     if (status == HSA_STATUS_SUCCESS) {
         status = ensure_machine(rt, q->agent, err);
     }
@@ -408,7 +416,7 @@ static hsa_status_t run_chain(struct emu_runtime * rt, struct emu_queue * q, uin
         *at = i;
         status = run_dispatch(rt, q->agent, &d[i - read], err);
         if (status == HSA_STATUS_SUCCESS) {
-            complete(rt, q, i, d[i - read].completion);
+            complete(rt, q, i, d[i - read].completion, from);
         }
     }
     if (status == HSA_STATUS_SUCCESS) {
@@ -440,9 +448,10 @@ static hsa_status_t run_native(struct emu_runtime * rt, struct emu_queue * q, ui
         }
     }
     struct error why = {0};
+    uint64_t from = emu_time_ns(rt, q->agent);
     hsa_status_t ran = n ? emu_native_run(q->agent, d, n, &done, &why) : HSA_STATUS_SUCCESS;
     for (uint64_t i = 0; i < done; i++) {
-        complete(rt, q, read + i, d[i].completion);
+        complete(rt, q, read + i, d[i].completion, from);
     }
     if (ran != HSA_STATUS_SUCCESS) { // the one that came first
         *at = read + done;

@@ -93,6 +93,16 @@ static enum status parse_trace(struct emu_runtime * rt, struct error * err) {
     return ST_OK;
 }
 
+static enum status parse_time(struct emu_runtime * rt, struct error * err) {
+    const char * text = getenv("GGML_HSA_EMU_TIME");
+    rt->born_ns = emu_now_ns();
+    rt->modelled = text && !strcmp(text, "modelled");
+    return !text || !*text || rt->modelled || !strcmp(text, "host")
+               ? ST_OK
+               : error_set(err, ST_INVALID, "GGML_HSA_EMU_TIME=%.40s: expected modelled or host",
+                           text);
+}
+
 // Threads first: what they use must outlive them.
 static void runtime_free(struct emu_runtime * rt) {
     emu_worker_release(&rt->events);
@@ -137,6 +147,9 @@ static enum status runtime_new(struct emu_runtime ** out, struct error * err) {
     }
     if (st == ST_OK) {
         st = parse_trace(rt, err);
+    }
+    if (st == ST_OK) {
+        st = parse_time(rt, err);
     }
     if (st == ST_OK) { // a mistake is told now, not by the first dispatch
         struct emu_clock clock;
@@ -221,7 +234,7 @@ hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void * value) {
         EXT_MAJOR,
         EXT_MINOR
     };
-    const struct emu_runtime * rt = emu_runtime();
+    struct emu_runtime * rt = emu_runtime();
     if (!rt) {
         return HSA_STATUS_ERROR_NOT_INITIALIZED;
     }
@@ -240,7 +253,7 @@ hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void * value) {
         *(uint16_t *) value = 15;
         break;
     case HSA_SYSTEM_INFO_TIMESTAMP:
-        *(uint64_t *) value = emu_now_ns();
+        *(uint64_t *) value = emu_time_ns(rt, NULL);
         break;
     case HSA_SYSTEM_INFO_TIMESTAMP_FREQUENCY:
         *(uint64_t *) value = 1000000000u;

@@ -204,6 +204,8 @@ struct emu_runtime {
     void * event_data;
     bool rocr_bugs;   // ROCr 7.2 with its faults
     bool strict;      // everything that hardware may do it does: see GGML_HSA_EMU_STRICT
+    bool modelled;    // timestamps are modelled time
+    uint64_t born_ns; // emu_now_ns of hsa_init
     int wait_limit_s; // that a dispatch of a NPU may take; 0: no limit but that of its cycles
     uint64_t caches;  // the seed of the caches between host and NPUs; 0: as if there were none
     bool rests;       // the array forgets everything between two doorbells
@@ -216,6 +218,10 @@ struct emu_runtime * emu_runtime(void);
 struct emu_agent * emu_agent_find(hsa_agent_t handle);
 struct emu_pool * emu_pool_find(hsa_amd_memory_pool_t handle);
 uint64_t emu_now_ns(void);
+// account.c: what HSA calls the time: the host's, or where GGML_HSA_EMU_TIME=modelled asks for it
+// what the emulated NPUs have taken since hsa_init. The lock of `locked`, which may be NULL, is
+// held.
+uint64_t emu_time_ns(struct emu_runtime * rt, struct emu_agent * locked);
 
 // One line to stderr, behind "hsa-emu: ".
 void emu_say(const char * fmt, ...) BASE_PRINTF(1, 2);
