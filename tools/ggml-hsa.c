@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static const struct subcommand * const subcommands[] = {
-    &info_subcommand,    &doctor_subcommand, &cache_subcommand,
+    &info_subcommand,    &doctor_subcommand, &validate_subcommand, &cache_subcommand,
     &inspect_subcommand, &bench_subcommand,  &model_subcommand,
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0] };

@@ -23,6 +23,7 @@ extern const struct subcommand doctor_subcommand;
 extern const struct subcommand cache_subcommand;
 extern const struct subcommand bench_subcommand;
 extern const struct subcommand model_subcommand;
+extern const struct subcommand validate_subcommand;
 
 // Colour escapes, or "" when standard output is no terminal, NO_COLOR is set or TERM is dumb.
 struct colours {
