@@ -4,6 +4,7 @@
 #   lib/ggml-hsa/libhsa-emu.so         the emulated runtime, out of the way of a real one
 #   lib/ggml-hsa/emu                   the same under the name that programs ask for, for LD_LIBRARY_PATH
 #   lib/ggml-hsa/ggml-hsa-model        what `ggml-hsa model` runs
+#   lib/ggml-hsa/ggml-hsa-validate-ops what `ggml-hsa validate` compares ops with
 #   lib/ggml-hsa/ggml                  the ggml that it was built with, where nobody installed that one
 #   lib/cmake/ggml-hsa, lib/pkgconfig  for programs that link: ggml-hsa::ggml-hsa, ggml-hsa.pc
 #   lib/librocm-kernels.so             GPU kernels that are compiled once and kept
@@ -116,8 +117,8 @@ if(GGML_HSA_INSTALL_GGML)
 elseif(NOT ggml_is_ours AND NOT ggml_libdir IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
     set(model_rpath ${ggml_libdir})
 endif()
-set_target_properties(ggml-hsa-model PROPERTIES INSTALL_RPATH "${model_rpath}")
-install(TARGETS ggml-hsa-model RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/ggml-hsa)
+set_target_properties(ggml-hsa-model ggml-hsa-validate-ops PROPERTIES INSTALL_RPATH "${model_rpath}")
+install(TARGETS ggml-hsa-model ggml-hsa-validate-ops RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/ggml-hsa)
 install(FILES include/ggml-hsa.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ggml-hsa)

@@ -13,7 +13,7 @@ _ggml_hsa() {
     local tool=$1 word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} sub= i
     COMPREPLY=()
     case $before in
-    --config | --record | --output-dir | --root | --compiler)
+    --config | --record | --output-dir | --root | --compiler | --html)
         compopt -o filenames 2>/dev/null || : # asked by a test there is no completion to change
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
@@ -49,6 +49,9 @@ _ggml_hsa() {
         if ((COMP_CWORD == 2)); then
             mapfile -t COMPREPLY < <(compgen -W "$(_ggml_hsa_words "$tool" cache)" -- "$word")
         fi
+        ;;
+    "ggml-hsa validate")
+        mapfile -t COMPREPLY < <(compgen -W "quick whole" -- "$word")
         ;;
     "rocm-kernels list" | "rocm-kernels compile" | "rocm-kernels run")
         mapfile -t COMPREPLY < <(compgen -W "$("$tool" list 2>/dev/null | sed -n 's/^\([a-z0-9_K]*\) .* kernels$/\1/p')" -- "$word"

@@ -27,6 +27,9 @@ offers() {
 offers "info doctor cache inspect model --version" ggml-hsa ""
 offers "--context --arch --range --count --layers --whole --json" ggml-hsa model --
 offers "doctor" ggml-hsa doc
+offers "validate" ggml-hsa val
+offers "--device --only --rest --json --html --clock" ggml-hsa validate --
+offers "quick whole" ggml-hsa validate ""
 offers "--json --report --root --help" ggml-hsa doctor --
 offers "--stats" ggml-hsa inspect --st
 offers "--svg --from --to --passes --verify --operands" ggml-hsa inspect --

@@ -29,7 +29,7 @@ for tool in ggml-hsa ggml-hsa-gen-kernels rocm-kernels; do
         echo "not looked at: roff (no groff)"
     fi
 done
-for word in info doctor cache inspect bench; do
+for word in info doctor validate cache inspect bench model; do
     grep -qx ".SS $word" "$dir/ggml-hsa.1" || { echo "ggml-hsa.1 has no $word"; failed=1; }
 done
 for word in info list compile run cache; do

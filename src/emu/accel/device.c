@@ -139,6 +139,7 @@ static int first_open(struct accel_device * dev) {
         fprintf(stderr, "accel-emu: %s\n", err.text);
         return -EINVAL;
     }
+    accel_time_begin(dev->settings.modelled_time);
     if (dev->trace) {
         fclose(dev->trace);
         dev->trace = NULL;

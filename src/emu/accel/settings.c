@@ -314,6 +314,5 @@ enum status accel_settings_read(struct accel_settings * s, struct error * err) {
         fresh.mhz = fresh.clock.mhz;
     }
     *s = fresh;
-    accel_time_begin(fresh.modelled_time);
     return ST_OK;
 }
