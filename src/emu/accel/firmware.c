@@ -99,7 +99,7 @@ static bool ready_machine(struct accel_slots * k) {
     };
     struct error err = {0};
     if (emu_plant_get(s->model->arch, &config.plant, &err) != ST_OK) {
-        return lose(k, XDNA_STATE_ERROR, "%s", err.text);
+        return accel_lose(k->out, XDNA_STATE_ERROR, "%s", err.text);
     }
     if (x->columns > s->model->machine_columns) {
         return accel_lose(k->out, XDNA_STATE_ERROR,
