@@ -129,7 +129,7 @@ fuzz-lines: setup ## lines of our sources that the corpora of `make fuzz` reach
 	$(call compile,$(BUILD)-lines) --target fuzzers
 	@sh tests/fuzz/lines.sh "$(BUILD)-lines" "$(BUILD)-fuzz" $(FUZZ)
 
-soak: build ## memory that runs out at every call; random graphs for SOAK_SECONDS while files are damaged, disks full, processes killed
+soak: build ## memory that runs out at every call; random graphs for SOAK_SECONDS while files are damaged, disks full, processes killed, forked and starved, packs hostile
 	@sh cmake/packages.sh gpu
 	@"$(BUILD)/bin/no-memory" list | xargs -P $(JOBS) -n 1 "$(BUILD)/bin/no-memory"
 	@"$(BUILD)/bin/soak" $(SOAK_SECONDS)
