@@ -142,11 +142,11 @@ static void whoever_has_which_lock(void ** state) {
         &device->npu->store->lock,
         &device->npu->code.lock,
         &buffer_shadows(g.w)->lock,
-        (pthread_mutex_t *) device->profile, // its first member
         &a->ring.lock,
         &a->stage.lock,
         &a->driver,
         &a->lock,
+        (pthread_mutex_t *) device->profile, // its first member; taken last, as it is elsewhere
     };
     enum { LOCKS = sizeof locks / sizeof locks[0] };
     for (int i = 0; i < LOCKS; i++) {

@@ -51,7 +51,10 @@ static void endless_pdi(uint8_t ** pdi, size_t * size) {
     cdo_write(&c, 0x3f100, 0xc0000000); // tokens
     cdo_mask_write(&c, image_addr(0, 2, 0x32000), 2, 2);
     cdo_mask_write(&c, image_addr(0, 2, 0x32000), 2, 0);
-    cdo_block_write_bytes(&c, image_addr(0, 2, 0x20000), code.bytes, code.size);
+    uint8_t program[64] = {0}; // whole words
+    assert_true(code.size <= sizeof program);
+    memcpy(program, code.bytes, code.size);
+    cdo_block_write_bytes(&c, image_addr(0, 2, 0x20000), program, sizeof program / 4);
     cdo_mask_write(&c, image_addr(0, 2, 0x32000), 1, 1);
     must(pdi_write(&c, 1, pdi, size, &err), &err);
     cdo_free(&c);
