@@ -115,10 +115,11 @@ const char * kernel_block_name(enum kernel_blocks b) {
     return (unsigned) b < KERNEL_BLOCKS ? blocks[b].name : "invalid";
 }
 
-enum { PANEL_ROWS_AT = 8, PANEL_WORDS_AT = 16 }; // bits of the parameter
+enum { PANEL_ROWS_AT = 8, PANEL_PAIRED_AT = 15, PANEL_WORDS_AT = 16 }; // bits of the parameter
 
 uint32_t kernel_blocks_param(enum kernel_blocks b, struct kernel_panel panel) {
     return (uint32_t) b | (uint32_t) panel.rows << PANEL_ROWS_AT |
+           (uint32_t) (panel.pair != 0) << PANEL_PAIRED_AT |
            (uint32_t) panel.words << PANEL_WORDS_AT;
 }
 
@@ -127,9 +128,13 @@ enum kernel_blocks kernel_blocks_of(const struct kernel_spec * spec) {
 }
 
 struct kernel_panel kernel_panel_of(const struct kernel_spec * spec) {
-    return kernel_panel(spec->arch, kernel_blocks_of(spec),
-                        (int) (spec->params[0] >> PANEL_ROWS_AT & 0xff),
-                        (int) (spec->params[0] >> PANEL_WORDS_AT));
+    struct kernel_panel p = kernel_panel(spec->arch, kernel_blocks_of(spec),
+                                         (int) (spec->params[0] >> PANEL_ROWS_AT & 0x7f),
+                                         (int) (spec->params[0] >> PANEL_WORDS_AT));
+    bool paired = spec->params[0] >> PANEL_PAIRED_AT & 1;
+    p.pair = !paired ? 0 : p.pair ? p.pair : KERNEL_NO_PAIR;
+    p.scale = p.pair > 0 ? p.scale : 0;
+    return p;
 }
 
 struct kernel_panel kernel_panel(enum aie_arch arch, enum kernel_blocks b, int rows, int words) {
@@ -168,8 +173,8 @@ size_t kernel_panel_at(const struct kernel_panel * p, size_t row_bytes, size_t a
 
 bool kernel_panel_check(const struct kernel_panel * panel, enum kernel_blocks b, int64_t words,
                         int64_t rows) {
-    if (panel->rows == 0) {
-        return panel->words == 0;
+    if (panel->rows == 0 || panel->pair < 0) {
+        return panel->words == 0 && panel->pair == 0;
     }
     int64_t cut = (int64_t) kernel_block_cut(b) / kernel_block_k(b) * kernel_block_bytes(b) / 4;
     return panel->rows <= KERNEL_PANEL_ROWS && (panel->rows & (panel->rows - 1)) == 0 &&

@@ -75,6 +75,7 @@ struct kernel_panel {
     int scale; // where a block has its scale: at its beginning or its end
 };
 enum { KERNEL_PANEL_ROWS = 16 }; // at most; a power of two
+enum { KERNEL_NO_PAIR = -1 };    // of `pair`: a parameter asks for what there is not
 // Where byte `at` of rows of row_bytes lies; *n is lowered to how many follow it there.
 size_t kernel_panel_at(const struct kernel_panel * p, size_t row_bytes, size_t at, size_t * n);
 
@@ -98,8 +99,8 @@ struct kernel_spec {
 uint32_t kernel_blocks_param(enum kernel_blocks b, struct kernel_panel panel);
 enum kernel_blocks kernel_blocks_of(const struct kernel_spec * spec);
 struct kernel_panel kernel_panel_of(const struct kernel_spec * spec);
-// Panels of such blocks. On aie2 those of q4_0 and q8_0 do not lie in pairs: there a shift is a
-// matter of b's order, or done with what else there is to do.
+// Panels of such blocks as they are best laid out. On aie2 those of q4_0 and q8_0 do not lie in
+// pairs: there a shift is a matter of b's order, or done with what else there is to do.
 struct kernel_panel kernel_panel(enum aie_arch arch, enum kernel_blocks b, int rows, int words);
 bool kernel_panel_check(const struct kernel_panel * panel, enum kernel_blocks b, int64_t words,
                         int64_t rows);

@@ -222,6 +222,27 @@ static void unpacked(void ** state) {
     rig_close(&r);
 }
 
+// Panels whose blocks lie as ggml has them are other ones, and are taken as well.
+static void without_pairs(void ** state) {
+    (void) state;
+    static const enum kernel_blocks kinds[] = {KERNEL_Q4_0, KERNEL_Q8_0, KERNEL_Q6_K};
+    struct rig r;
+    rig_open(&r);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct kernel_spec spec = product(kinds[i], DTYPE_F32, 64, 1, 1024, 1);
+        struct kernel_panel panel;
+        assert_true(aie_panel(&spec, &panel));
+        assert_int_equal(panel.pair != 0, kinds[i] == KERNEL_Q6_K || rig_arch == AIE_ARCH_AIE2P);
+        uint32_t paired = kernel_blocks_param(kinds[i], panel);
+        panel.pair = panel.scale = 0;
+        assert_int_equal(paired != kernel_blocks_param(kinds[i], panel),
+                         kinds[i] == KERNEL_Q6_K || rig_arch == AIE_ARCH_AIE2P);
+        same_bits(&r, spec, panel);
+        same_bits(&r, unpacking(kinds[i], 64, 1024), panel);
+    }
+    rig_close(&r);
+}
+
 // Names tell the layouts apart, and nonsense is refused.
 static void refused(void ** state) {
     (void) state;
@@ -247,15 +268,18 @@ static void refused(void ** state) {
     assert_int_equal(aie_supports(&rows, NULL), ST_OK);
     rows.inputs[0].nb[1] += 4;
     assert_int_not_equal(aie_supports(&rows, NULL), ST_OK); // nor rows apart
+    rows = product(KERNEL_Q4_K, DTYPE_F32, 512, 1, 2048, 1);
+    rows.params[0] = kernel_blocks_param(KERNEL_Q4_K, (struct kernel_panel){8, 36, 0, 0});
+    assert_int_equal(aie_supports(&rows, NULL), ST_OK);
+    rows.params[0] = kernel_blocks_param(KERNEL_Q4_K, (struct kernel_panel){8, 36, 288, 0});
+    assert_int_not_equal(aie_supports(&rows, NULL), ST_OK); // which has no pairs
 }
 
 int main(int argc, char ** argv) {
     rig_arguments(argc, argv, 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),
-        cmocka_unit_test(many_rows),
-        cmocka_unit_test(unpacked),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(products),      cmocka_unit_test(many_rows), cmocka_unit_test(unpacked),
+        cmocka_unit_test(without_pairs), cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
