@@ -40,7 +40,8 @@ static const char style[] =
     ".bar.m{background:var(--seen)}.bar.s{background:var(--model)}\n"
     "svg{width:100%;height:auto;display:block}svg text{fill:var(--fg);font:12px "
     "system-ui,sans-serif}"
-    "svg .dim{fill:var(--dim)}pre{white-space:pre-wrap;font-size:.82rem;margin:.4rem 0}\n"
+    "svg.roof text{font-size:15px}svg "
+    ".dim{fill:var(--dim)}pre{white-space:pre-wrap;font-size:.82rem;margin:.4rem 0}\n"
     ".key span{display:inline-block;width:.8rem;height:.8rem;border-radius:.2rem;margin:0 .3rem 0 "
     "1rem;"
     "vertical-align:-.1rem}\n"
@@ -179,7 +180,7 @@ static void put_figures(struct buf * b, const struct validate * v) {
 
 // ---- roofline ----
 
-enum { ROOF_W = 640, ROOF_H = 360, LEFT = 64, RIGHT = 16, TOP = 16, BOTTOM = 44 };
+enum { ROOF_W = 640, ROOF_H = 360, LEFT = 64, RIGHT = 32, TOP = 16, BOTTOM = 44 };
 
 struct axes {
     double x0, x1, y0, y1; // logarithms of flop a byte, and of flop a second
@@ -196,11 +197,13 @@ static double at_y(const struct axes * a, double y) {
 static void put_points(struct buf * b, const struct validate * v, const struct axes * a) {
     for (int i = 0; i < v->n_points; i++) {
         const struct kernel_point * p = &v->points[i];
+        double x = at_x(a, p->flops / p->bytes), y = at_y(a, p->flops / p->ns * 1e9);
+        // Names of neighbours stand on other sides of their points.
+        static const int8_t dx[3] = {0, 0, -16}, dy[3] = {-11, 22, 5};
         buf_printf(b,
                    "<circle cx=%.1f cy=%.1f r=6 fill='var(--seen)' stroke='var(--bg)'/>"
                    "<text x=%.1f y=%.1f text-anchor=middle>%c</text>\n",
-                   at_x(a, p->flops / p->bytes), at_y(a, p->flops / p->ns * 1e9),
-                   at_x(a, p->flops / p->bytes), at_y(a, p->flops / p->ns * 1e9) - 10, 'A' + i);
+                   x, y, x + dx[i % 3], y + dy[i % 3], 'A' + i);
     }
     buf_printf(b, "</svg><p>");
     for (int i = 0; i < v->n_points; i++) {
@@ -214,14 +217,14 @@ static void put_points(struct buf * b, const struct validate * v, const struct a
 
 static void put_roofline(struct buf * b, const struct validate * v) {
     const struct figure *bytes = validate_find(v, "ddr_both"), *mhz = validate_find(v, "mhz");
-    struct axes a = {-1, 3, 8, 14};
+    struct axes a = {-1, 4, 8, 14};
     if (!bytes || !mhz || v->n_points == 0 || v->peak_flops <= 0) {
         return;
     }
     double rate = bytes->measured * mhz->measured * 1e3; // bytes a second
     double knee = v->peak_flops / rate;
     buf_printf(b,
-               "<h2>Roofline</h2><div class=card><svg viewBox='0 0 %d %d' role=img "
+               "<h2>Roofline</h2><div class=card><svg class=roof viewBox='0 0 %d %d' role=img "
                "aria-label='kernels below what memory and multipliers allow'>\n",
                ROOF_W, ROOF_H);
     for (int e = 8; e <= 14; e++) {
@@ -233,7 +236,7 @@ static void put_roofline(struct buf * b, const struct validate * v) {
             at_y(&a, pow(10, e)) + 4,
             (const char *[]){"0.1 G", "1 G", "10 G", "0.1 T", "1 T", "10 T", "100 T"}[e - 8]);
     }
-    for (int e = -1; e <= 3; e++) {
+    for (int e = -1; e <= 4; e++) {
         buf_printf(b, "<text class=dim x=%.1f y=%d text-anchor=middle>%g</text>\n",
                    at_x(&a, pow(10, e)), ROOF_H - BOTTOM + 18, pow(10, e));
     }
@@ -245,12 +248,12 @@ static void put_roofline(struct buf * b, const struct validate * v) {
                "<polyline points='%.1f,%.1f %.1f,%.1f %.1f,%.1f' fill=none stroke='var(--off)' "
                "stroke-width=2.5 />\n",
                at_x(&a, 0.1), at_y(&a, 0.1 * rate), at_x(&a, knee), at_y(&a, v->peak_flops),
-               at_x(&a, 1000), at_y(&a, v->peak_flops));
+               at_x(&a, 10000), at_y(&a, v->peak_flops));
     buf_printf(b,
-               "<text x=%d y=%.1f text-anchor=end>bf16, %.1f TFLOP/s</text><text x=%.1f y=%.1f>"
+               "<text x=%d y=%.1f text-anchor=end>%s, %.1f TFLOP/s</text><text x=%.1f y=%.1f>"
                "%.1f GB/s</text>\n",
-               ROOF_W - RIGHT - 4, at_y(&a, v->peak_flops) - 8, v->peak_flops / 1e12,
-               at_x(&a, 0.13), at_y(&a, 0.13 * rate) - 10, rate / 1e9);
+               ROOF_W - RIGHT - 4, at_y(&a, v->peak_flops) - 8, v->peak_of, v->peak_flops / 1e12,
+               at_x(&a, 0.3), at_y(&a, 0.3 * rate) + 26, rate / 1e9);
     put_points(b, v, &a);
 }
 

@@ -44,6 +44,12 @@ static void tell(struct bench * b, const char * name, const char * key, const ch
     if (fine(b)) {
         validate_figure(b->v, name, key, unit, value, depends);
     }
+    if (fine(b) && value < -1) { // a cycle or a nanosecond is what a clock is worth
+        validate_bad(b->step,
+                     "%s came out as %g %s: times vary by more than it takes; is the "
+                     "machine busy?",
+                     name, value, unit);
+    }
 }
 
 // ---- the clock, banks and locks: programs of a core ----
@@ -492,7 +498,13 @@ static void measure_dispatch(struct bench * b, double first_ns, double write) {
     tell(b, "PDI load, a command", "pdi_command_ns", "ns", command, who);
     tell(b, "PDI load, a word", "pdi_word_ns", "ns", word, who);
     double load = base + command * (double) b->pipe.commands + word * (double) b->pipe.words;
-    tell(b, "a hardware context", "context_ns", "ns", first_ns - one - load, "a program's start");
+    if (first_ns > 0) {
+        tell(b, "a hardware context", "context_ns", "ns", first_ns - one - load,
+             "a program's start");
+    } else {
+        validate_say(b->step, "a hardware context was not measured: no second process could be "
+                              "started");
+    }
 }
 
 // ---- all of it ----

@@ -38,7 +38,7 @@ bool validate_interrupted(void) {
 
 static double seconds(void) {
     struct timespec t;
-    clock_gettime(CLOCK_BOOTTIME, &t); // of the wall: what is measured comes from HSA
+    clock_gettime(CLOCK_REALTIME, &t); // of the wall: what is measured comes from HSA
     return (double) t.tv_sec + (double) t.tv_nsec * 1e-9;
 }
 

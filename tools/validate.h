@@ -88,9 +88,10 @@ struct validate {
     enum tile_state tiles[VALIDATE_COLUMNS][VALIDATE_CORES];
     struct kernel_point points[VALIDATE_POINTS];
     int n_points;
-    double peak_flops; // by the measured clock: bf16 of all cores
-    double watts;      // under load; 0: no sensor tells
-    struct buf report; // doctor --report
+    double peak_flops;    // by the measured clock: products of all cores,
+    const char * peak_of; // of these numbers
+    double watts;         // under load; 0: no sensor tells
+    struct buf report;    // doctor --report
 };
 
 // ---- validate.c ----

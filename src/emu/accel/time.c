@@ -28,7 +28,9 @@ void accel_time_pass(uint64_t ns) {
 }
 
 int accel_time_get(clockid_t id, struct timespec * out) {
-    if (id != CLOCK_MONOTONIC || !atomic_load(&modelled)) {
+    // Those by which our runtime, ROCr and programs measure.
+    bool ours = id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_RAW || id == CLOCK_BOOTTIME;
+    if (!ours || !atomic_load(&modelled)) {
         return accel_libc()->clock_gettime(id, out);
     }
     uint64_t ns = atomic_load(&passed);
