@@ -507,6 +507,21 @@ static void measure_dispatch(struct bench * b, double first_ns, double write) {
     }
 }
 
+// Lines of the CPU's caches, by the CPU: what is clean costs as much as what is not.
+static void measure_flush(struct bench * b) {
+    enum { BYTES = 8 * 1000 * 1000 };
+    uint8_t * at = fine(b) ? hsac_alloc(b->l->agent, HSAC_POOL_DATA, BYTES) : NULL;
+    if (!at) {
+        return;
+    }
+    uint64_t start = hsac_time_ns(b->l->h);
+    hsac_host_end(b->l->agent, at, BYTES);
+    double ns = (double) (hsac_time_ns(b->l->h) - start);
+    tell(b, "10^6 bytes of the CPU's caches, flushed", "flush_mb_ns", "ns", ns * 1e6 / BYTES,
+         "uploads, and what a program reads back");
+    hsac_free(b->l->agent, at);
+}
+
 // ---- all of it ----
 
 static void open_designs(struct bench * b) {
@@ -557,6 +572,7 @@ void step_measure(struct validate * v) {
     measure_tokens(&b, write, word);
     measure_memory(&b);
     measure_dispatch(&b, first, write);
+    measure_flush(&b);
     lab_unplace(b.l, &b.pipe);
     lab_unplace(b.l, &b.cell);
     if (b.err.status != ST_OK) {

@@ -61,7 +61,7 @@ static ggml_backend_reg_t best_cpu(const char * dir) {
 
 static ggml_backend_dev_t find_cpu(const char * plugin) {
     Dl_info info;
-    char dirs[4][512] = {{0}};
+    char dirs[3][512] = {{0}};
     void * inside;
     struct ggml_context * (*in_base)(struct ggml_init_params) = ggml_init;
     memcpy(&inside, &in_base, sizeof inside);
@@ -71,10 +71,7 @@ static ggml_backend_dev_t find_cpu(const char * plugin) {
         snprintf(dirs[1], sizeof dirs[1], "%.*s", n, info.dli_fname);
         snprintf(dirs[2], sizeof dirs[2], "%.*s/../bin", n, info.dli_fname);
     }
-#ifdef GGML_CPU_DIR
-    snprintf(dirs[3], sizeof dirs[3], "%s", GGML_CPU_DIR);
-#endif
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 3; i++) {
         ggml_backend_reg_t reg = dirs[i][0] ? best_cpu(dirs[i]) : NULL;
         if (reg && ggml_backend_reg_dev_count(reg)) {
             return ggml_backend_reg_dev_get(reg, 0);

@@ -13,8 +13,9 @@
 #include <time.h>
 
 enum {
-    FIXED_WORDS = 5, // 3, 0, the stream's address and its length
-    SPIN_NS = 60000, // looking at the word is cheaper than a call, for so long
+    FIXED_WORDS = 5,     // 3, 0, the stream's address and its length
+    SPIN_LOOKS = 100000, // whatever the clock says
+    SPIN_NS = 60000,     // looking at the word is cheaper than a call, for so long
     HEALTH_VERSION = 1,
 };
 
@@ -142,8 +143,8 @@ static int64_t now_ns(void) {
 // True: it ended while we looked.
 static bool spin(const struct chain * k) {
     int64_t end = now_ns() + SPIN_NS;
-    while (state_of(k) == XDNA_STATE_NEW) {
-        if (now_ns() > end) {
+    for (int looks = 0; state_of(k) == XDNA_STATE_NEW; looks++) {
+        if (looks == SPIN_LOOKS || now_ns() > end) {
             return false;
         }
     }

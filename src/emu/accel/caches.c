@@ -78,6 +78,7 @@ __attribute__((visibility("default"))) void amdxdna_flush_hook(const void * at, 
     struct accel_device * dev = accel_device();
     uint64_t from = (uint64_t) (uintptr_t) at, end = from + size;
     pthread_mutex_lock(&dev->lock);
+    accel_time_pass(size * dev->settings.clock.flush_mb_ns / 1000000);
     for (uint64_t va = from; dev->cache && va < end;) {
         const struct accel_mapping * m = accel_mapping_from(dev, va);
         if (!m || m->va >= end) {

@@ -76,6 +76,7 @@ static const struct {
     FIGURE(pdi_command_ns, 0, 1000000),
     FIGURE(pdi_word_ns, 0, 1000000),
     FIGURE(context_ns, 0, 1000000000),
+    FIGURE(flush_mb_ns, 0, 1000000000),
 };
 enum { FIGURES = sizeof figures / sizeof figures[0] };
 

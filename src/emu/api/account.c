@@ -46,6 +46,15 @@ static void fill(const struct emu_agent * agent, const struct emu_counters * fro
     out->ns = clock ? cycles * 1000 / clock->mhz : 0;
 }
 
+// What the program has flushed takes its time when it does so, though it is in the account later.
+static uint64_t flushing_ns(const struct emu_agent * agent) {
+    struct emu_clock clock;
+    uint64_t bytes = __atomic_load_n(&agent->flushed, __ATOMIC_RELAXED);
+    return bytes && agent->model && emu_clock_get(agent->model->arch, &clock, NULL) == ST_OK
+               ? bytes * clock.flush_mb_ns / 1000000
+               : 0;
+}
+
 // Of the accounts of all NPUs, in the time of each one's clock.
 uint64_t emu_time_ns(struct emu_runtime * rt, struct emu_agent * locked) {
     if (!rt->modelled) {
@@ -57,6 +66,7 @@ uint64_t emu_time_ns(struct emu_runtime * rt, struct emu_agent * locked) {
         if (agent != locked) {
             pthread_mutex_lock(&agent->lock);
         }
+        ns += flushing_ns(agent);
         if (agent->machine) {
             struct emu_counters c;
             emu_machine_counters(agent->machine, &c);
