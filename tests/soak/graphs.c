@@ -273,15 +273,26 @@ static void fork_one(struct job * j, ggml_backend_t stream, uint32_t seed) {
 // Once all threads have what they cannot do without.
 static pthread_barrier_t begun;
 
+// With a sanitizer the linker lets the calls of this program fail, and no others: these have to
+// work.
+static bool starves(const struct job * j) {
+#ifdef FAIL_WRAPS
+    (void) j;
+    return false;
+#else
+    return j->kind == SOAK_STARVED;
+#endif
+}
+
 static void begin_starving(const struct job * j) {
-    if (pthread_barrier_wait(&begun) == PTHREAD_BARRIER_SERIAL_THREAD && j->kind == SOAK_STARVED) {
+    if (pthread_barrier_wait(&begun) == PTHREAD_BARRIER_SERIAL_THREAD && starves(j)) {
         fail_learn(false);
         fail_begin(FAIL_SOMETIMES, STARVED_ONE_OF);
     }
 }
 
 static void end_starving(const struct job * j) {
-    if (pthread_barrier_wait(&begun) == PTHREAD_BARRIER_SERIAL_THREAD && j->kind == SOAK_STARVED) {
+    if (pthread_barrier_wait(&begun) == PTHREAD_BARRIER_SERIAL_THREAD && starves(j)) {
         fail_end();
     }
     pthread_barrier_wait(&begun);
