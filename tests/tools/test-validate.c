@@ -63,7 +63,8 @@ static json_t * run_json(const char * tool, const char * world, const char * arg
 
 // ---- prices ----
 
-// A clock of which no figure is that of a device.
+// A clock with every figure of phoenix changed but burst_words, which the measurement of burst_gap
+// takes to be 128.
 static const struct {
     const char * name;
     unsigned value;
