@@ -30,7 +30,7 @@ static const struct {
     FIGURE(txn_patch),    FIGURE(txn_sync),        FIGURE(token),
     FIGURE(txn_token),    FIGURE(submit_ns),       FIGURE(dispatch_ns),
     FIGURE(pdi_ns),       FIGURE(pdi_command_ns),  FIGURE(pdi_word_ns),
-    FIGURE(context_ns),
+    FIGURE(context_ns),   FIGURE(flush_mb_ns),
 };
 enum { FIGURES = sizeof figures / sizeof figures[0], IN_A_ROW = 4 };
 
