@@ -123,7 +123,7 @@ static void put_array(struct buf * b, const struct validate * v) {
                "role=img aria-label='tiles that were tested'>\n",
                width, height, width * 3 / 2);
     for (int col = 0; col < v->columns; col++) {
-        char name[16];
+        char name[32];
         for (int row = 0; row < rows; row++) {
             snprintf(name, sizeof name, "%d,%d", col, row + ARRAY_ROW_CORE);
             put_tile(b, 8 + 70 * col, 8 + 42 * (rows - 1 - row), colours[v->tiles[col][row]], name);

@@ -343,14 +343,16 @@ static void * allocate_often(void * data) {
 
 // threads <rounds>: two compute, a third allocates and frees
 static void run_threads(char ** args) {
-    int rounds = number(args, 0, 100);
-    pthread_t compute[2], allocate;
+    enum { MOST = 16 };
+    int rounds = number(args, 0, 100), n = number(args, 1, 2);
+    pthread_t compute[MOST], allocate;
+    n = n < MOST ? n : MOST;
     computing = true;
     pthread_create(&allocate, NULL, allocate_often, NULL);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < n; i++) {
         pthread_create(&compute[i], NULL, compute_often, &rounds);
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < n; i++) {
         pthread_join(compute[i], NULL);
     }
     __atomic_store_n(&computing, false, __ATOMIC_RELAXED);
