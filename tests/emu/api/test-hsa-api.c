@@ -2,8 +2,10 @@
 // signals behave, and what is wrong is refused with the right code.
 #include "rig.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static void test_init(void ** state) {
@@ -346,7 +348,12 @@ static void test_memory(void ** state) {
                  {2 * PAGE + 9, PAGE - 9, HSA_STATUS_SUCCESS},
                  {2 * PAGE, PAGE + 1, HSA_STATUS_ERROR_OUT_OF_RESOURCES},
                  {3 * PAGE, PAGE, HSA_STATUS_ERROR_OUT_OF_RESOURCES}};
-    for (size_t i = 0; i < sizeof locks / sizeof locks[0]; i++) {
+    // Where another processor is emulated, nobody tells that a page may not be read: then not the
+    // last two.
+    char byte;
+    struct iovec to = {&byte, 1}, closed = {pages + 3 * PAGE, 1};
+    bool told = process_vm_readv(getpid(), &to, 1, &closed, 1, 0) < 0 && errno == EFAULT;
+    for (size_t i = 0; i < sizeof locks / sizeof locks[0] - (told ? 0 : 2); i++) {
         uint8_t * from = pages + locks[i].from;
         assert_int_equal(r.hsa_amd_memory_lock(from, locks[i].size, &r.npu, 1, &p),
                          locks[i].expected);

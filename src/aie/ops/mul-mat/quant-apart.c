@@ -312,7 +312,10 @@ void quant_apart_halves(struct quant * q) {
     emit_copy(p, at, sum_of(w, at, MM_LONG_HEADER));
     asm_label(p, part);
     struct asm_reg table = asm_local(p, ASM_R);
-    emit_alu(p, AIE_BASIC_ADD, table, table_of(w, from), masked(w, out, HALF));
+    // One after the other: the order of arguments is the compiler's, and with it that of
+    // instructions.
+    struct asm_reg entry = masked(w, out, HALF), first = table_of(w, from);
+    emit_alu(p, AIE_BASIC_ADD, table, first, entry);
     emit_copy(p, to[0], table);
     emit_copy(p, to[1], sum_of(w, table, 8 * ROWS)); // the minima
     struct asm_reg offset = splat(w, LANE_16, MINUS_128), one = splat(w, LANE_16, ONE);
