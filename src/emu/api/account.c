@@ -46,7 +46,7 @@ static void fill(const struct emu_agent * agent, const struct emu_counters * fro
     out->ns = clock ? cycles * 1000 / clock->mhz : 0;
 }
 
-// What the program has flushed takes its time when it does so, though it is in the account later.
+// What the program flushed before its NPU had a machine, whose account it will be in.
 static uint64_t flushing_ns(const struct emu_agent * agent) {
     struct emu_clock clock;
     uint64_t bytes = __atomic_load_n(&agent->flushed, __ATOMIC_RELAXED);
@@ -66,9 +66,11 @@ uint64_t emu_time_ns(struct emu_runtime * rt, struct emu_agent * locked) {
         if (agent != locked) {
             pthread_mutex_lock(&agent->lock);
         }
-        ns += flushing_ns(agent);
-        if (agent->machine) {
+        if (!agent->machine) {
+            ns += flushing_ns(agent);
+        } else {
             struct emu_counters c;
+            emu_caches_charge(agent);
             emu_machine_counters(agent->machine, &c);
             ns += emu_account_cycles(&c.account) * 1000 / emu_machine_clock(agent->machine)->mhz;
         }

@@ -37,17 +37,10 @@ struct batch {
     struct emu_native * v;
     struct amdxdna_command * commands;
     uint32_t * buffers; // handles
-    size_t n_buffers, max_buffers;
+    size_t n_buffers;
 };
 
 // ---- devices ----
-
-static uint64_t wait_limit_ms(void) {
-    const char * text = secure_getenv("GGML_HSA_WAIT_LIMIT");
-    char * end;
-    unsigned long long s = text && *text ? strtoull(text, &end, 10) : WAIT_LIMIT_S;
-    return (text && *text && *end) || s > UINT32_MAX / 1000 ? WAIT_LIMIT_S * 1000 : s * 1000;
-}
 
 struct emu_native * emu_native_open(int index, struct error * err) {
     struct emu_native * v = calloc(1, sizeof *v);
@@ -57,7 +50,7 @@ struct emu_native * emu_native_open(int index, struct error * err) {
         free(v);
         v = NULL;
     } else {
-        v->limit_ms = wait_limit_ms();
+        v->limit_ms = 1000 * (uint64_t) env_number("GGML_HSA_WAIT_LIMIT", 1000000, WAIT_LIMIT_S);
     }
     return v;
 }
@@ -284,7 +277,6 @@ hsa_status_t emu_native_run(struct emu_agent * agent, const struct emu_dispatch 
         .v = agent->native,
         .commands = calloc(n, sizeof *b.commands),
         .buffers = calloc(max, sizeof *b.buffers),
-        .max_buffers = max,
     };
     hsa_status_t status = HSA_STATUS_SUCCESS;
     if (!b.commands || !b.buffers) {

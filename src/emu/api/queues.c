@@ -409,7 +409,6 @@ static hsa_status_t run_chain(struct emu_runtime * rt, struct emu_queue * q, uin
         status = ensure_machine(rt, q->agent, err);
     }
     if (status == HSA_STATUS_SUCCESS) {
-        emu_caches_charge(q->agent); // what programs flushed is not what ROCr waits for
         emu_machine_counters(q->agent->machine, &before);
         submit(q);
     }
