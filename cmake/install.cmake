@@ -1,7 +1,7 @@
 # What `cmake --install` puts where, under the prefix:
 #
 #   lib/libggml-hsa.so                 the plugin; GGML_BACKEND_PATH=<it> makes ggml programs load it
-#   lib/ggml-hsa/libhsa-emu.so         the emulated runtime, out of the way of a real one
+#   lib/ggml-hsa/libhsa-npu.so         the emulated runtime, out of the way of a real one
 #   lib/ggml-hsa/emu                   the same under the name that programs ask for, for LD_LIBRARY_PATH
 #   lib/ggml-hsa/ggml-hsa-model        what `ggml-hsa model` runs
 #   lib/ggml-hsa/ggml-hsa-validate-ops what `ggml-hsa validate` compares ops with
@@ -21,7 +21,7 @@
 # a variant of the one backend that no Linux has.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS hsa-emu LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/ggml-hsa)
+install(TARGETS hsa-npu LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/ggml-hsa)
 # install_link(target name): a link of that name, relative to the prefix
 function(install_link target name)
     install(CODE "
@@ -31,7 +31,7 @@ function(install_link target name)
         execute_process(COMMAND \"${CMAKE_COMMAND}\" -E create_symlink \"${target}\" \"\${link}\")
         list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${CMAKE_INSTALL_PREFIX}/${name}\")")
 endfunction()
-install_link(../libhsa-emu.so ${CMAKE_INSTALL_LIBDIR}/ggml-hsa/emu/libhsa-runtime64.so.1)
+install_link(../libhsa-npu.so ${CMAKE_INSTALL_LIBDIR}/ggml-hsa/emu/libhsa-runtime64.so.1)
 install(TARGETS ggml-hsa-tool ggml-hsa-gen-kernels rocm-kernels-tool
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS rocm-kernels LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

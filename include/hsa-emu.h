@@ -1,4 +1,4 @@
-// hsa-emu: what the emulated HSA runtime (libhsa-emu.so) exports beside the hsa_* functions of
+// hsa-emu: what our HSA runtime (libhsa-npu.so) exports beside the hsa_* functions of
 // libhsa-runtime64.so.1. The functions are thread safe and need an initialised runtime.
 //
 // Environment, read by hsa_init:

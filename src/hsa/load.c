@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char own_file[] = "libhsa-emu.so";
+static const char own_file[] = "libhsa-npu.so";
 // Where it is, seen from the plugin or the program: beside them in a build, in a directory of its
 // own where it is installed, two up from ggml's directory of backends. HSAC_LIBDIR is what this
 // installation calls lib.
@@ -46,7 +46,7 @@ static bool try_file(struct hsac * h, const char * file, struct buf * tried) {
     return h->library != NULL;
 }
 
-// Tries dir(path)/sub/libhsa-emu.so.
+// Tries dir(path)/sub/libhsa-npu.so.
 static bool try_beside(struct hsac * h, const char * path, const char * sub, struct buf * tried) {
     const char * slash = strrchr(path, '/');
     char file[1024];
@@ -203,7 +203,7 @@ static enum status open_one(const char * named, struct hsac ** out, struct error
         st =
             none_opened("GGML_HSA_RUNTIME must name a libhsa-runtime64, or be native", &tried, err);
     } else if (!named && !open_own(h, &tried)) {
-        st = none_opened("libhsa-emu.so must lie beside the program, or GGML_HSA_RUNTIME name it",
+        st = none_opened("libhsa-npu.so must lie beside the program, or GGML_HSA_RUNTIME name it",
                          &tried, err);
     }
     buf_free(&tried);

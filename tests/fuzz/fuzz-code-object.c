@@ -2,8 +2,8 @@
 // memory of exactly the size that it asks for, and every symbol lies inside that memory.
 #include "fuzz.h"
 
-#include "emu/api/code-object.h"
-#include "emu/api/code.h"
+#include "runtime/code-object.h"
+#include "runtime/code.h"
 
 const int fuzz_rounds = 20000;
 const int fuzz_longest = 1200;

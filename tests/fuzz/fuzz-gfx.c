@@ -6,7 +6,7 @@
 // descriptor, then code.
 #include "fuzz.h"
 
-#include "emu/api/code.h"
+#include "runtime/code.h"
 #include "emu/gfx/gfx.h"
 
 const int fuzz_rounds = 80;

@@ -66,7 +66,7 @@ in_root() { # in_root <variables...> -- <program> <arguments>
 # ---- installed ----
 
 seconds=$(date +%s)
-admin --install "$debs"/libggml-hsa_*.deb "$debs"/libhsa-emu_*.deb "$debs"/librocm-kernels_*.deb \
+admin --install "$debs"/libggml-hsa_*.deb "$debs"/libhsa-npu_*.deb "$debs"/librocm-kernels_*.deb \
     "$debs"/ggml-hsa-tools_*.deb || fail "dpkg does not install them"
 in_root -- /usr/bin/llama-cli --list-devices >"$work/log" 2>&1 || fail "llama-cli does not start with the plugin there"
 ! grep -q HSA0 "$work/log" || fail "a device, though nothing is emulated"
@@ -107,7 +107,7 @@ echo "from dpkg to the text: $(($(date +%s) - seconds)) s"
 
 # ---- removed ----
 
-admin --purge ggml-hsa-tools librocm-kernels libhsa-emu libggml-hsa || fail "dpkg does not remove them"
+admin --purge ggml-hsa-tools librocm-kernels libhsa-npu libggml-hsa || fail "dpkg does not remove them"
 find "$root/usr" | sort >"$work/after"
 cmp -s "$work/before" "$work/after" || {
     diff "$work/before" "$work/after" >"$work/log" || true

@@ -1,6 +1,6 @@
 // The HSA client without kernels: finding a runtime, saying what is missing, memory, and refusing
 // dispatches that a real runtime would not survive.
-#include "emu/api/rig.h"
+#include "runtime/rig.h"
 
 #include "hsa/hsac.h"
 #include <unistd.h>
@@ -58,7 +58,7 @@ static void test_open(void ** state) {
     (void) state;
     struct hsac * h = open_aie2();
     assert_true(hsac_is_emulated(h));
-    assert_non_null(strstr(hsac_runtime_path(h), "libhsa-emu.so"));
+    assert_non_null(strstr(hsac_runtime_path(h), "libhsa-npu.so"));
     assert_int_equal(hsac_agent_count(h), 1);
     assert_null(hsac_agent_get(h, 1));
     assert_null(hsac_agent_get(h, -1));

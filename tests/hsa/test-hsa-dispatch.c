@@ -1,6 +1,6 @@
 // Dispatches through the client: a real kernel (bf16 C = A + B, 4096 elements) in every packet ABI,
 // in numbers that wear out what ROCr 7.2 can bear, from two handles and two threads.
-#include "emu/api/rig.h"
+#include "runtime/rig.h"
 
 #include "aie/image/image.h"
 #include "hsa/hsac.h"

@@ -3,7 +3,7 @@
 // of each kind show: bytes of host and NPU in one line, and a dispatch that relies on what the one
 // before it left behind. Each case has a process of its own, because the client reads what is asked
 // of it once.
-#include "emu/api/rig.h"
+#include "runtime/rig.h"
 
 #include "aie/aie.h"
 #include "aie/image/image.h"

@@ -1,10 +1,10 @@
 // The HSA client with GPUs beside the NPU: who is listed, memory that the host does not see, and
 // queues that are flooded, shared, broken and freed too early. Kernels are made by hand, so that no
 // compiler is needed.
-#include "emu/api/rig.h"
+#include "runtime/rig.h"
 
 #include "bytes.h"
-#include "emu/api/code.h"
+#include "runtime/code.h"
 #include "hsa/hsac-impl.h"
 #include <pthread.h>
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 // test-hsa-hang: kernels that do not come to an end on an emulated NPU: a core that runs for ever,
 // and a stream that waits for what nobody does. The wait limit ends the one, the machine finds the
 // other; and the device computes as before, also where it is as strict as ROCr 7.2.
-#include "emu/api/rig.h"
+#include "runtime/rig.h"
 
 #include "aie/asm/text.h"
 #include "hsa/hsac-impl.h"

@@ -23,7 +23,7 @@ static struct { uintptr_t from, to; } ranges[MOST_RANGES];
 static int n_ranges;
 
 static int learn_one(struct dl_phdr_info * info, size_t size, void * user) {
-    static const char * const ours[] = {"libggml-hsa", "libhsa-emu", "libjansson"};
+    static const char * const ours[] = {"libggml-hsa", "libhsa-npu", "libjansson"};
     (void) size;
     bool is = info->dlpi_name[0] == '\0' && *(const bool *) user; // the program itself
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {

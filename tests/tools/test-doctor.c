@@ -65,13 +65,13 @@ static void without_an_npu(void ** state) {
 
 static void with_an_emulated_npu(void ** state) {
     (void) state;
-    EXPECT("GGML_HSA_EMULATE=aie2", "doctor", 0, "PASS  HSA runtime: /", "libhsa-emu.so (emulated)",
+    EXPECT("GGML_HSA_EMULATE=aie2", "doctor", 0, "PASS  HSA runtime: /", "libhsa-npu.so (emulated)",
            "PASS  NPU: HSA0: ", "(aie2)",
            "PASS  packet ABI: ", ", by what the runtime says of itself",
            "PASS  kernel cache: ", "\nusable: ", " 0 failures", "!ROCr: ");
     EXPECT("GGML_HSA_EMULATE=aie2 GGML_HSA_AIE_ABI=C", "doctor", 0,
            "PASS  packet ABI: C, asked for by GGML_HSA_AIE_ABI");
-    EXPECT("GGML_HSA_EMULATE=aie2", "info", 0, "libhsa-emu.so (emulated), packet ABI ", "HSA0",
+    EXPECT("GGML_HSA_EMULATE=aie2", "info", 0, "libhsa-npu.so (emulated), packet ABI ", "HSA0",
            "device heap 64 MiB", "kernel directories  none", "GGML_HSA_EMULATE=aie2");
     EXPECT("GGML_HSA_EMULATE=aie99", "doctor", 1, "FAIL  HSA runtime: ", "aie99");
 #ifdef PLUGIN

@@ -1,4 +1,4 @@
-// machine: the NPU array as one object. The HSA side (emu/api) hands it a PDI, an instruction
+// machine: the NPU array as one object. The HSA side (runtime) hands it a PDI, an instruction
 // stream and operand addresses, as the firmware of a real NPU would get them; the machine plays the
 // array until the stream's last token arrived, or stops with an error that names tile, PC and
 // bytes.

@@ -1,6 +1,6 @@
 // aql: what the packet processor of a GPU does with a ring of AQL packets: takes them, runs them
 // and tells of their ends. Whose ring it is decides what a signal is, how one waits, and who hears
-// of errors: the emulated runtime (emu/api), or the driver below AMD's own (emu/kfd).
+// of errors: our runtime, or the driver below AMD's own (emu/kfd).
 //
 // Kept true: packets run one after the other in the order of the ring, which satisfies the barrier
 // bit and every fence. A strict one makes use of what hardware is free to do: of kernels that

@@ -9,7 +9,7 @@
 // aside, which takes no lock.
 #pragma once
 
-#include "emu/api/ranges.h"
+#include "base/ranges.h"
 #include "emu/aql/aql.h"
 #include "emu/gfx/models.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/cmocka-all.h"
 #include "emu/kfd/kfd.h"
-#include "emu/api/code.h"
+#include "runtime/code.h"
 
 #include <dlfcn.h>
 #include <hsa/amd_hsa_queue.h>

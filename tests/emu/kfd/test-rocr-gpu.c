@@ -6,7 +6,7 @@
 // test-rocr-gpu GPU error      a packet that the GPU refuses: ROCr 7.2's model then ends the
 // process
 #include "hsa/bytes.h"
-#include "emu/api/compile.h"
+#include "runtime/compile.h"
 
 #include <hsa/hsa.h>
 #include <pthread.h>

@@ -25,17 +25,17 @@ mv "$root/first" "$root/prefix" # nothing may depend on where it was first
 prefix=$root/prefix
 lib=$(dirname "$(find "$prefix" -name libggml-hsa.so)")
 
-for f in "$lib/ggml-hsa/libhsa-emu.so" "$prefix/bin/ggml-hsa" "$prefix/include/ggml-hsa.h" \
+for f in "$lib/ggml-hsa/libhsa-npu.so" "$prefix/bin/ggml-hsa" "$prefix/include/ggml-hsa.h" \
     "$prefix/include/hsa-emu.h" "$prefix/share/ggml-hsa/examples/add.c" "$prefix/share/ggml-hsa/env_setup.sh" \
     "$prefix/share/man/man1/rocm-kernels.1" "$prefix/share/bash-completion/completions/ggml-hsa-gen-kernels" \
     "$prefix/share/zsh/site-functions/_ggml-hsa" "$prefix/share/ggml-hsa/requirements.txt" "$prefix/share/doc/ggml-hsa/README.md" \
     "$lib/cmake/ggml-hsa/ggml-hsa-config.cmake" "$lib/pkgconfig/ggml-hsa.pc"; do
     [ -f "$f" ] || fail "$f is missing"
 done
-[ ! -e "$lib/libhsa-emu.so" ] || fail "the emulated runtime is where a loader could find it"
+[ ! -e "$lib/libhsa-npu.so" ] || fail "the emulated runtime is where a loader could find it"
 
 "$prefix/bin/ggml-hsa" doctor >"$root/doctor" || fail "doctor: $(cat "$root/doctor")"
-grep -q "HSA runtime: $lib/ggml-hsa/libhsa-emu.so" "$root/doctor" || fail "another runtime: $(cat "$root/doctor")"
+grep -q "HSA runtime: $lib/ggml-hsa/libhsa-npu.so" "$root/doctor" || fail "another runtime: $(cat "$root/doctor")"
 grep -q "plugin: $lib/libggml-hsa.so loads" "$root/doctor" || fail "another plugin: $(cat "$root/doctor")"
 
 # ---- it stands alone ----
