@@ -620,6 +620,18 @@ static bool loses_small_ones(void) {
     return lost;
 }
 
+// Attention whose kernel rounds to bf16 is not what precise asks for: programs then take products.
+static bool takes_attention(void) {
+    struct world w = world_new();
+    struct ggml_tensor * q = ggml_new_tensor_3d(w.ctx, GGML_TYPE_F32, 64, 1, 4);
+    struct ggml_tensor * k = ggml_new_tensor_3d(w.ctx, GGML_TYPE_F16, 64, 256, 2);
+    struct ggml_tensor * v = ggml_new_tensor_3d(w.ctx, GGML_TYPE_F16, 64, 256, 2);
+    struct ggml_tensor * node = ggml_flash_attn_ext(w.ctx, q, k, v, NULL, 0.125f, 0, 0);
+    bool takes = ggml_backend_dev_supports_op(dev, node);
+    world_free(&w);
+    return takes;
+}
+
 static void environment(void ** state) {
     (void) state;
     const char * value = getenv("GGML_HSA_MUL_MAT");
@@ -633,6 +645,7 @@ static void environment(void ** state) {
     measure(true);
     assert_int_equal(worst < TOLERANCE_PRECISE, strcmp(value, "bf16") != 0);
     assert_int_equal(n_warnings, is_known ? 0 : 1);
+    assert_int_equal(takes_attention(), strcmp(value, "precise") != 0);
 }
 
 // ---- training ----

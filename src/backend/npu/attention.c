@@ -8,6 +8,7 @@
 // window has left. The host reads the mask, goes by a few queries at a time, and leaves out the
 // keys that none of them sees.
 #include "kept.h"
+#include "mat.h"
 #include "moves.h"
 #include "touch.h"
 
@@ -220,6 +221,11 @@ enum status attention_check(struct hsa_device * device, const struct ggml_tensor
     if (!src[Q] || !src[K] || !src[V] || src[Q]->type != GGML_TYPE_F32 ||
         node->type != GGML_TYPE_F32) {
         return refuse(node, "queries and results are f32", err);
+    }
+    // Its kernel multiplies in bf16. Programs that may choose (llama.cpp with -fa auto) then compute
+    // attention by products, which are precise.
+    if (mat_precision_asked() == MAT_ALWAYS_PRECISE) {
+        return refuse(node, "GGML_HSA_MUL_MAT=precise, and its kernel multiplies in bf16", err);
     }
     for (int i = 0; i < GGML_MAX_SRC; i++) {
         if (src[i] && (i >= INPUTS || src[i]->view_offs % DMA_WORD)) {
