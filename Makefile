@@ -165,7 +165,7 @@ ops-docs: build ## write docs/ops.md and docs/ops.csv: which ops run where
 	@sh cmake/ops-docs.sh "$(BUILD)" docs
 
 docs: build ## write what pages print of the tools' output
-	@sh cmake/docs.sh "$(BUILD)/bin" docs/compiler.md
+	@sh cmake/docs.sh "$(BUILD)/bin" docs/compiler.md docs/architecture.md
 
 man: build ## write the manual pages, from the tools' own --help
 	@sh cmake/man.sh "$(BUILD)/bin" man

@@ -5,7 +5,7 @@
 # and its core in the emulator.
 set -eu
 cd "$1"
-own='^src/aie/isa/aie2p?[./]|^src/aie/target/aie2p?[-.]|^src/aie/ops/[a-z-]+/aie2p?-|^src/emu/aie/[a-z-]*aie2p?[-.]'
+own='^src/aie/isa/aie2p?[./]|^src/aie/(target|verbs)/aie2p?[-.]|^src/aie/ops/[a-z-]+/aie2p?-|^src/emu/aie/[a-z-]*aie2p?[-.]'
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
@@ -29,7 +29,7 @@ show() { # what it is and the mend; how to find it
     fi
 }
 
-show "an opcode outside its target's files; say it in verbs (src/aie/target/verbs.h)" -wFf "$dir/opcodes"
+show "an opcode outside its target's files; say it in verbs (src/aie/verbs/verbs.h)" -wFf "$dir/opcodes"
 show "the tables of one target; take what is needed from aie_target(arch)" -E '#include "aie/isa/aie2p?[.]h"'
 show "a core's window; it is aie_target(arch)->own_window" -E ':[0-9]+:.*0x[57]0000\b'
 show "a number of the core's locks; they begin at aie_target(arch)->own_locks" \

@@ -3,12 +3,12 @@
 // without program.c has no compiler: streams are not code.
 #include "aie.h"
 
-#include "ops/attention/attention.h"
-#include "ops/convert/convert.h"
-#include "ops/move/move.h"
-#include "ops/mul-mat/mul-mat.h"
-#include "ops/ops.h"
-#include "ops/rows/rows.h"
+#include "aie/ops/attention/attention.h"
+#include "aie/ops/convert/convert.h"
+#include "aie/ops/move/move.h"
+#include "aie/ops/mul-mat/mul-mat.h"
+#include "aie/ops/ops.h"
+#include "aie/ops/rows/rows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,4 +86,8 @@ enum status aie_compile_insts(const struct kernel_spec * spec, uint32_t ** insts
                               struct error * err) {
     enum status st = aie_supports(spec, err);
     return st == ST_OK ? family_of(spec->op)->insts(spec, insts, n_words, err) : st;
+}
+
+bool aie_panel(const struct kernel_spec * product, struct kernel_panel * out) {
+    return mul_mat_panel(product, out);
 }

@@ -3,13 +3,13 @@
 // keeps programs for machines without a compiler keeps all of those.
 #include "aie.h"
 
-#include "ops/attention/attention.h"
-#include "ops/convert/convert.h"
-#include "ops/mixed.h"
-#include "ops/move/move.h"
-#include "ops/mul-mat/mul-mat.h"
-#include "ops/ops.h"
-#include "ops/rows/rows.h"
+#include "aie/ops/attention/attention.h"
+#include "aie/ops/convert/convert.h"
+#include "aie/ops/mixed.h"
+#include "aie/ops/move/move.h"
+#include "aie/ops/mul-mat/mul-mat.h"
+#include "aie/ops/ops.h"
+#include "aie/ops/rows/rows.h"
 
 #include <string.h>
 

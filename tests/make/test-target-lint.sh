@@ -9,12 +9,12 @@ out=$(sh "$lint" "$tree" 2>&1) || { printf '%s\n' "$out"; exit 1; }
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-mkdir -p "$dir/src/aie/ops/rows" "$dir/src/aie/target" "$dir/src/aie/isa" "$dir/src/emu/aie" "$dir/tools" "$dir/bench"
+mkdir -p "$dir/src/aie/ops/rows" "$dir/src/aie/target" "$dir/src/aie/verbs" "$dir/src/aie/isa" "$dir/src/emu/aie" "$dir/tools" "$dir/bench"
 plain() { # a tree in which all is well
     for own in src/aie/ops/rows/rows.c src/emu/aie/core.c tools/doctor.c bench/bench.c; do
         echo 'enum { AIE2_LANES = 16 }; // not AIE2_ADD, nor 0x70000' >"$dir/$own"
     done
-    for own in src/aie/target/aie2.c src/aie/target/aie2p-verbs.c src/aie/isa/aie2.h src/aie/ops/rows/aie2-loop.c \
+    for own in src/aie/target/aie2.c src/aie/verbs/aie2p-verbs.c src/aie/isa/aie2.h src/aie/ops/rows/aie2-loop.c \
         src/emu/aie/target-aie2p.c; do
         printf 'int op = AIE2_ADD + AIE2P_ADD;\nint window = 0x70000, own_locks = 48;\n' >"$dir/$own"
     done

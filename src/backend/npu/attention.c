@@ -222,8 +222,8 @@ enum status attention_check(struct hsa_device * device, const struct ggml_tensor
         node->type != GGML_TYPE_F32) {
         return refuse(node, "queries and results are f32", err);
     }
-    // Its kernel multiplies in bf16. Programs that may choose (llama.cpp with -fa auto) then compute
-    // attention by products, which are precise.
+    // Its kernel multiplies in bf16. Programs that may choose (llama.cpp with -fa auto) then
+    // compute attention by products, which are precise.
     if (mat_precision_asked() == MAT_ALWAYS_PRECISE) {
         return refuse(node, "GGML_HSA_MUL_MAT=precise, and its kernel multiplies in bf16", err);
     }

@@ -10,7 +10,7 @@
 #include "attention-program.h"
 
 #include "aie/ops/lanes/wide.h"
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 enum { ROWS = 2, NUMBERS = 2 /* of a word */, VECTOR = 64, HALF = 32 };
 

@@ -7,7 +7,7 @@
 #include "aie/ops/elementwise/elementwise-ops.h"
 #include "aie/ops/lanes/math-fast.h"
 #include "aie/ops/lanes/wide.h"
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 #define MINUS_INFINITY 0xff800000u
 

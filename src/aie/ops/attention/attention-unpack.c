@@ -18,7 +18,7 @@
 #include "attention-program.h"
 
 #include "aie/ops/mul-mat/quant.h"
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 #include <assert.h>
 

@@ -7,7 +7,7 @@
 #include "aie/ops/convert/convert.h"
 #include "aie/ops/lanes/math-fast.h"
 #include "aie/ops/lanes/pieces.h"
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 #define NO_CONSTANT 0x7fdeadadu // a NaN that nobody asks for: what stands in slots of parameters
 #define FAR_BELOW   -1e30f      // the largest score of a row of which nothing was seen

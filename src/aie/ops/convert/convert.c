@@ -10,7 +10,7 @@
 // x's exponent: (1.5 2^e + difference) - 1.5 2^e. f16 numbers have 11 bits and nothing to lose.
 #include "convert.h"
 
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 enum { INT_ADD_CONFIG = 0 };
 enum { MEM_PARAMS, MEM_IN, MEM_HI, MEM_HI2, MEM_LO, MEM_SPILLS };

@@ -3,7 +3,7 @@
 
 #include "aie/ops/lanes/lanes.h"
 #include "aie/ops/ops.h"
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 enum ew_types { EW_FLOATS = 1, EW_INTS = 2, EW_ALL = 3 };
 

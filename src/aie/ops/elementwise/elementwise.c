@@ -7,7 +7,7 @@
 #include "elementwise-ops.h"
 
 #include "aie/ops/lanes/wide.h"
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 // Kept true: no control register is relied on that native_prepare does not set.
 #include "elementwise-ops.h"
 
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 static enum lane_width width_of(const struct lanes * l) {
     return (enum lane_width)(dtype_size(l->dtype) / 2);

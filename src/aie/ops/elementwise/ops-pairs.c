@@ -9,7 +9,7 @@
 #include "elementwise-ops.h"
 
 #include "aie/ops/lanes/pieces.h"
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 // Lane n of the result is lane n + by, around the end.
 static struct val turned(struct lanes * l, struct val v, int by) {

@@ -3,7 +3,7 @@
 // included. Native lanes are the bytes as they are.
 #include "lanes.h"
 
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 int lanes_step(enum aie_arch arch, enum dtype t, bool native) {
     const struct aie_target * target = aie_target(arch);

@@ -5,7 +5,7 @@
 // for free.
 #include "lanes.h"
 
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // datatype edges are in lanes-edge.c, float arithmetic in lanes-float.c.
 #include "lanes.h"
 
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 #include <string.h>
 

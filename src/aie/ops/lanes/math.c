@@ -3,7 +3,7 @@
 // little on this core: partial products taken off largest first cancel without a rounding error.
 #include "math-lanes.h"
 
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 // ---- lane operations ----
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "pieces.h"
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 static inline bool apart(const struct lanes * l) {
     return l->vectors > 1;

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "lanes.h"
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 enum { WIDE_VALUES = 2, WIDE_PIECES = 3 };
 

@@ -27,7 +27,7 @@
 #include "mul-mat.h"
 
 #include "aie/isa/aie2p.h"
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 enum { MEM_C_IN = 1, MEM_X, MEM_Y, MEM_C_OUT, MEM_Y_OUT };
 

@@ -5,9 +5,8 @@
 //
 // The layout is chosen for one row of b, which memory bounds. All other products take it as it is:
 // their tiles are whole panels, and their chunks the panel's.
+#include "mul-mat.h"
 #include "mul-mat-plan.h"
-
-#include "aie/aie.h"
 
 enum { WHOLE_RUN = 512 }; // bytes, from which on a run is long: what a shim asks for at once
 
@@ -33,7 +32,7 @@ static int chunk_words(enum kernel_blocks kind, int slice, int64_t k) {
     return 0;
 }
 
-bool aie_panel(const struct kernel_spec * product, struct kernel_panel * out) {
+bool mul_mat_panel(const struct kernel_spec * product, struct kernel_panel * out) {
     struct kernel_spec spec = *product;
     enum kernel_blocks kind = kernel_blocks_of(&spec);
     const struct mm_type * t = mm_type(spec.arch, DTYPE_BF16);

@@ -7,7 +7,7 @@
 #include "quant.h"
 
 #include "aie/ops/convert/convert.h"
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 #include <string.h>
 

@@ -357,7 +357,8 @@ enum status mul_mat_image(const struct kernel_spec * spec, struct array_program 
 // Locks of a memtile on which the products of few rows hang, behind those of spread.h.
 enum { MM_MEM_LOCKS = 14 };
 extern const uint8_t mm_mem_lock_init[MM_MEM_LOCKS];
-bool mul_mat_is_vector(const struct kernel_spec * spec); // gemv
+bool mul_mat_is_vector(const struct kernel_spec * spec);                           // gemv
+bool mul_mat_panel(const struct kernel_spec * product, struct kernel_panel * out); // aie_panel
 // The array of products that are no vectors: a program for all cores.
 enum status mul_mat_pdi(const struct kernel_spec * spec, const struct array_program * program,
                         uint8_t ** pdi, size_t * size, struct error * err);

@@ -4,7 +4,7 @@
 
 #include "quant.h"
 
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 enum quant_memory {
     MEM_PARAMS,

@@ -3,7 +3,7 @@
 // numbers that are not positive.
 #include "rows-ops.h"
 
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 #include "aie/ops/lanes/math-lanes.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 // what follows from the state: a result, or what the next pass needs.
 #include "rows-ops.h"
 
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 // Numbers that are taken apart keep more bits where they are rounded; where they may be so large
 // that rounding makes a piece infinite they are cut.

@@ -6,7 +6,7 @@
 // A resident row keeps t, and e where x was; a streamed one makes them anew in each pass.
 #include "rows-ops.h"
 
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 #include "aie/ops/lanes/math-fast.h"
 #include "aie/ops/lanes/wide.h"
 

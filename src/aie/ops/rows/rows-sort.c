@@ -8,7 +8,7 @@
 // are the least of them, with the highest numbers: they end up behind the row's end again.
 #include "rows-ops.h"
 
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 enum { MEM_RANKS = MEM_SCRATCH + 1 };
 

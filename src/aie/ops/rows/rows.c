@@ -8,7 +8,7 @@
 // by.
 #include "rows.h"
 
-#include "aie/target/verbs.h"
+#include "aie/verbs/verbs.h"
 
 #include <string.h>
 

@@ -7,8 +7,8 @@
 // which hold a tensor's odd tail hold nothing else. A graph is complete when graph_compute returns,
 // so that reading and writing here waits for nothing. With a buffer goes what was made of the
 // weights in it (shadow.c): every write here says so.
-#include "npu/mat.h"
-#include "npu/panels.h"
+#include "backend/npu/mat.h"
+#include "backend/npu/panels.h"
 
 #include <stdio.h>
 #include <stdlib.h>

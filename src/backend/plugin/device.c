@@ -1,7 +1,7 @@
 // device: one NPU or GPU as ggml sees it. It is made once when the plugin is loaded and never
 // changes after, apart from its counters and its kernels, which lock themselves.
-#include "gpu/gpu.h"
-#include "npu/npu.h"
+#include "backend/gpu/gpu.h"
+#include "backend/npu/npu.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 // layout that we know, opens the HSA runtime once and lists its NPUs and GPUs. What it builds is
 // the one piece of state that ggml wants to live as long as the process; after the first call it
 // never changes.
-#include "backend.h"
+#include "backend/backend.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,10 +5,10 @@
 //
 // A stream is used by one thread at a time; nothing here is locked. In a forked child (hsa/fork.c)
 // nothing is computed, and nothing is given back.
-#include "stream.h"
+#include "backend/stream.h"
 
-#include "npu/panels.h"
-#include "order.h"
+#include "backend/npu/panels.h"
+#include "backend/order.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
