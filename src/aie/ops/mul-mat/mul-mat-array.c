@@ -33,16 +33,18 @@ bool mul_mat_is_vector(const struct kernel_spec * spec) {
     return mm_plan_make(spec, &plan, NULL) == ST_OK && plan.is_vector;
 }
 
-static bool is_mixed(const struct kernel_spec * spec) {
-    return mul_mat_is_vector(spec) && mm_type_of(spec->arch, mm_input(spec))->in == DTYPE_BF16;
+// Whether it runs on the mixed PDI.
+static bool is_mixed(const struct mm_plan * p) {
+    return p->is_vector && p->t->in == DTYPE_BF16;
 }
 
 void mul_mat_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    if (is_mixed(spec)) {
+    struct mm_plan plan = {0};
+    if (mm_plan_make(spec, &plan, NULL) == ST_OK && is_mixed(&plan)) {
         snprintf(name, KERNEL_NAME_MAX, "%s", MIXED_NAME);
     } else {
         snprintf(name, KERNEL_NAME_MAX, "mul_mat_%s_%s", mm_type_name(mm_type_for(spec)),
-                 mul_mat_is_vector(spec) ? "gemv" : "gemm");
+                 plan.is_vector ? "gemv" : "gemm");
     }
 }
 
@@ -102,7 +104,8 @@ enum status mul_mat_image(const struct kernel_spec * spec, struct array_program 
                           struct error * err) {
     struct asm_code code = {0};
     const struct mm_type * t = mm_type_for(spec);
-    bool converts = is_mixed(spec);
+    struct mm_plan plan = {0};
+    bool converts = mm_plan_make(spec, &plan, NULL) == ST_OK && is_mixed(&plan);
     enum status st = converts ? mm_vector_program(spec->arch, &code, err)
                               : mm_program(spec->arch, t, &code, NULL, err);
     *out = (struct array_program){.code = code.bytes,
@@ -200,7 +203,7 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
     for (int n = 0; n < p->columns * p->core_rows && g->steps; n++) {
         struct flow_tile at = core_of(d, n / p->core_rows, n % p->core_rows);
         if (i == 0) {
-            mm_write_params(d, at, all_tiles(d), is_mixed(d->spec));
+            mm_write_params(d, at, all_tiles(d), is_mixed(p));
             mm_write_core_bd(d, at, CORE_BD_Y);
             mm_write_core_bd(d, at, CORE_BD_X);
         }
