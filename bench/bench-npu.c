@@ -94,15 +94,16 @@ static void bench_core(enum dtype t, double target) {
     struct error err = {0};
     struct ew_program program;
     struct kernel_spec spec = add_spec(t, 1, 1);
-    if (elementwise_program(&spec, &program, &err) != ST_OK) {
+    if (elementwise_program(ew_program(&spec), spec.arch, &program, &err) != ST_OK) {
         die(&err);
     }
     struct lone * lone = calloc(1, sizeof *lone);
     const uint32_t params[EW_PARAM_COUNT] = {
         [EW_PARAM_CHUNKS] = 1u << 20,
-        [EW_PARAM_TRIPS] = (uint32_t) (EW_CHUNK_WORDS / ew_trip_words(&spec)),
+        [EW_PARAM_TRIPS] =
+            (uint32_t) (EW_CHUNK_WORDS / ew_trip_words(ew_program(&spec), spec.arch, spec.op)),
         [EW_PARAM_TRIPS_LAST] = 1,
-        [EW_PARAM_OP] = ew_index(&spec),
+        [EW_PARAM_OP] = ew_index(ew_program(&spec), spec.op),
         [EW_PARAM_STREAM_B] = 1,
     };
     memcpy(lone->memory + EW_PARAMS, params, sizeof params);

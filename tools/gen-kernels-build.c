@@ -10,6 +10,7 @@
 #include "gen-kernels.h"
 
 #include "aie/aie.h"
+#include "aie/plan/plan.h"
 #include "base/out.h"
 #include "store/external.h"
 #include "store/store.h"
@@ -35,7 +36,9 @@ static const char * const suffixes[FILES] = {".pdi", "_insts.bin"};
 // The PDI of a program is the same for all shapes; it is made once.
 struct program {
     struct program * next;
+    const struct aie_program * of;
     enum aie_arch arch;
+    int columns; // as a spec has them
     char name[KERNEL_NAME_MAX];
     pthread_mutex_t lock; // held while it is made
     bool made;
@@ -75,17 +78,18 @@ enum status job_supported(const struct kernel_spec * spec, bool * external, stru
     return ST_OK; // whether it can is known only when it ran
 }
 
-static struct program * get_program(struct build * b, const struct kernel_spec * spec) {
-    char name[KERNEL_NAME_MAX];
-    aie_program_name(spec, name);
+static struct program * get_program(struct build * b, const struct aie_program * of,
+                                    enum aie_arch arch, int columns) {
     pthread_mutex_lock(&b->lock);
     struct program * p = b->programs;
-    while (p && (p->arch != spec->arch || strcmp(p->name, name))) {
+    while (p && (p->arch != arch || p->of != of || p->columns != columns)) {
         p = p->next;
     }
     if (!p && (p = calloc(1, sizeof *p))) {
-        p->arch = spec->arch;
-        memcpy(p->name, name, sizeof name);
+        p->of = of;
+        p->arch = arch;
+        p->columns = columns;
+        aie_pdi_name(of, columns, p->name);
         pthread_mutex_init(&p->lock, NULL);
         p->next = b->programs;
         b->programs = p;
@@ -99,13 +103,12 @@ static void describe(const void * data, size_t size, struct manifest_file * out)
     sha256(data, size, out->sha256);
 }
 
-static enum status program_make(struct program * p, const struct kernel_spec * spec,
-                                struct error * err) {
+static enum status program_make(struct program * p, struct error * err) {
     pthread_mutex_lock(&p->lock);
     if (!p->made) {
         size_t size;
         p->made = true;
-        if (aie_compile_pdi(spec, &p->data, &size, &p->error) == ST_OK) {
+        if (aie_pdi(p->of, p->arch, p->columns, &p->data, &size, &p->error) == ST_OK) {
             p->error.status = ST_OK;
             describe(p->data, size, &p->file);
         }
@@ -270,13 +273,18 @@ static enum status make_files(struct build * b, struct job * job, struct program
 static enum status make_own(struct build * b, struct job * job, struct error * err) {
     const struct kernel_spec * spec = &job->config.spec;
     struct kernel_code code = {0};
-    struct program * p = get_program(b, spec);
-    enum status st = p ? program_make(p, spec, err) : error_set(err, ST_NO_MEMORY, "no memory");
+    struct aie_plan plan;
+    enum status st = aie_plan(spec, &plan, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    struct program * p = get_program(b, plan.program, spec->arch, spec->columns);
+    st = p ? program_make(p, err) : error_set(err, ST_NO_MEMORY, "no memory");
     if (st == ST_OK) {
         job->entry.pdi = p->file;
         code.pdi = p->data;
         code.pdi_size = (size_t) p->file.size;
-        st = aie_compile_insts(spec, &code.insts, &code.n_insts, err);
+        st = aie_stream(&plan, &code.insts, &code.n_insts, err);
     }
     if (st == ST_OK) {
         st = make_files(b, job, p, &code, err);
@@ -377,14 +385,13 @@ static void publish_job(void * user, int i) {
 static void make_related(struct build * b) {
     for (int i = 0; i < b->jobs->n; i++) {
         const struct job * job = &b->jobs->list[i];
-        struct kernel_spec spec;
-        for (int k = 0;
-             job->published && !job->external && aie_related(&job->config.spec, k, &spec); k++) {
+        const struct kernel_spec * spec = &job->config.spec;
+        const struct aie_program * of;
+        for (int k = 0; job->published && !job->external && (of = aie_related(spec, k)); k++) {
             struct error ignored;
-            struct program * p =
-                aie_supports(&spec, &ignored) == ST_OK ? get_program(b, &spec) : NULL;
+            struct program * p = get_program(b, of, spec->arch, spec->columns);
             if (p) {
-                (void) program_make(p, &spec, &ignored);
+                (void) program_make(p, &ignored);
             }
         }
     }

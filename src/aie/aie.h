@@ -1,21 +1,22 @@
 // aie: the NPU compiler. A kernel spec goes in, a PDI and an instruction stream come out.
 //
 // The PDI holds what is common to all shapes of an op and its datatypes (core programs, routes,
-// locks); the stream holds the shape. So a caller that keeps PDIs by aie_program_name() compiles a
-// new shape in microseconds.
+// locks); the stream holds the shape. So a caller that keeps PDIs compiles a new shape in
+// microseconds. Such a caller makes a plan of the spec (aie/plan/plan.h), once, and asks it; here
+// is what answers one question of a spec, with a plan of its own.
 #pragma once
 
 #include "kernel/kernel.h"
 
-// Cheap: ST_OK when this kernel can be made, ST_UNSUPPORTED with the reason otherwise. Never
-// allocates, never compiles.
+// ST_OK when this kernel can be made, ST_UNSUPPORTED with the reason otherwise.
 enum status aie_supports(const struct kernel_spec * spec, struct error * err);
 
 // How the quantized weights of a product best lie in memory, which is given for one row of b and
 // weights that lie row behind row. False: as they do.
 bool aie_panel(const struct kernel_spec * product, struct kernel_panel * out);
 
-// Name of the PDI that the kernel runs on, e.g. "add_f32"; equal names mean equal PDIs.
+// Name of the PDI that the kernel runs on, e.g. "layer_f32"; equal names mean equal PDIs. Empty:
+// there is no such kernel.
 void aie_program_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
 
 // The two halves. On success the caller owns the malloc'ed result.
@@ -23,10 +24,6 @@ enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
                             struct error * err);
 enum status aie_compile_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
                               struct error * err);
-
-// Kernels, one after the other from i = 0, whose programs together serve every shape of the spec's
-// op and datatypes; false when there are no more.
-bool aie_related(const struct kernel_spec * spec, int i, struct kernel_spec * out);
 
 // Both at once; the caller owns *out (kernel_code_free).
 enum status aie_compile(const struct kernel_spec * spec, struct kernel_code * out,

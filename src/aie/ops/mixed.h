@@ -7,15 +7,13 @@
 
 #include "aie/array/spread.h"
 
-#define MIXED_NAME "decoder"
-
 // Columns that have layer_f32 and rows_layer, the first ones; the others have attention there. One
 // has no others.
 static inline int mixed_columns(int columns) {
     return (columns + 1) / 2;
 }
 
-// Which core of a column has which program; program.c has the same as a table.
+// Which core of a column has which program, see programs.def.
 enum {
     MIXED_ELEMENTWISE = 0,                      // layer_f32
     MIXED_ROWS = 1,                             // rows_layer

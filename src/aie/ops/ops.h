@@ -5,7 +5,7 @@
 
 #include "aie/array/array.h"
 #include "aie/asm/asm.h"
-#include "kernel/kernel.h"
+#include "aie/plan/programs.h"
 
 // Columns that a kernel has: the device's.
 static inline int ops_columns(const struct kernel_spec * spec) {
@@ -75,40 +75,40 @@ static const uint8_t ew_lock_init[EW_LOCK_COUNT] = {2, 0, 2, 0, 2, 0};
 // An op on a datatype, as elementwise-ops.c lists them.
 struct ew_op;
 const struct ew_op * ew_find(enum kernel_op op, enum dtype t); // NULL: there is none
-const char * ew_program_name(const struct ew_op * e, enum aie_arch arch,
-                             enum dtype t);         // its group, e.g. "layer"
-bool ew_exact(const struct kernel_spec * spec);     // whether its program is an exact one
-bool ew_is_mixed(const struct kernel_spec * spec);  // whether the mixed PDI has its program
-uint32_t ew_index(const struct kernel_spec * spec); // what EW_PARAM_OP wants
+bool ew_exact(const struct kernel_spec * spec); // whether its program is an exact one
+// The program of its own that it runs on where it is not the decoder's; NULL: there is no such op.
+const struct aie_program * ew_program(const struct kernel_spec * spec);
+uint32_t ew_index(const struct aie_program * program, enum kernel_op op); // for EW_PARAM_OP
 // How much a core has to do for a word: something on its bits, a sum, a formula on f32 lanes, a row
 // of stages or what is as long.
 enum ew_weight { EW_NATIVE, EW_SUM, EW_LANES, EW_STAGES, EW_WEIGHTS };
 enum ew_weight ew_weight(const struct ew_op * e);
 // Words of each input that one loop trip covers; divides EW_CHUNK_WORDS.
-int ew_trip_words(const struct kernel_spec * spec);
+int ew_trip_words(const struct aie_program * program, enum aie_arch arch, enum kernel_op op);
 
 // The op's words from EW_PARAM_ARGS on: its own parameters, then what is derived from them so that
 // the core need not compute it for every vector.
 int ew_n_args(enum kernel_op op);
 void ew_args(const struct kernel_spec * spec, uint32_t args[KERNEL_MAX_PARAMS]);
 
-// The core program with all ops of the group of spec's op, and the constants it wants in its pool.
+// The core program with a loop for each of its ops, and the constants it wants in its pool.
 struct ew_program {
     struct asm_code code;
     uint32_t pool_at;
     size_t pool_size;
     uint8_t pool[EW_POOL_PAGES * 2048];
 };
-enum status elementwise_program(const struct kernel_spec * spec, struct ew_program * out,
-                                struct error * err);
+enum status elementwise_program(const struct aie_program * of, enum aie_arch arch,
+                                struct ew_program * out, struct error * err);
 // With this op alone: how much of the program it is. Nothing runs on it.
-enum status elementwise_alone(const struct kernel_spec * spec, struct ew_program * out,
-                              struct error * err);
+enum status elementwise_alone(const struct aie_program * of, enum aie_arch arch, enum kernel_op op,
+                              struct ew_program * out, struct error * err);
 
-// The array around it, and the instruction stream of one shape.
-enum status elementwise_supports(const struct kernel_spec * spec, struct error * err);
-void elementwise_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
-enum status elementwise_image(const struct kernel_spec * spec, struct array_program * out,
-                              struct error * err);
-enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                              struct error * err);
+// ---- the family: see aie/plan/plan.h ----
+
+struct aie_plan;
+enum status elementwise_plan(struct aie_plan * p, struct error * err);
+enum status elementwise_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
+                               struct error * err);
+enum status elementwise_image(const struct aie_program * of, enum aie_arch arch,
+                              struct array_program * out, struct error * err);

@@ -16,7 +16,6 @@ const struct aie_target target_aie2p =
     .arch = AIE_ARCH_AIE2P,
     .name = "aie2p",
     .has_programs = true,
-    .halved_f16 = true,
     .has_rows = true,
     .has_products = true,
     .has_conversions = true,

@@ -106,7 +106,6 @@ struct aie_target {
     enum aie_arch arch;
     const char * name;
     bool has_programs; // the compiler can write its core programs; else streams and images only
-    bool halved_f16;   // elementwise programs of f16 would not fit whole
     bool has_rows, has_products, has_conversions; // the families besides elementwise ones
 
     // Registers: classes, those pairs of classes (bits) that share registers, so that a program has

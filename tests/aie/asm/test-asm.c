@@ -294,7 +294,7 @@ static void kernels_fit(void ** state) {
             tensor_contiguous((enum dtype) t, (int64_t[4]){1000, 3, 1, 1});
         struct ew_program program;
         struct error err = {0};
-        assert_int_equal(elementwise_program(&spec, &program, &err), ST_OK);
+        assert_int_equal(elementwise_program(ew_program(&spec), spec.arch, &program, &err), ST_OK);
         const struct asm_stats * s = &program.code.stats;
         print_message("sum_%s: %d bundles, %zu bytes\n", dtype_name((enum dtype) t), s->bundles,
                       program.code.size);
@@ -306,7 +306,7 @@ static void kernels_fit(void ** state) {
                 s->loop_recurrence_ii[l], s->loop_stages[l], s->loop_unroll[l]);
         }
         assert_true(program.code.size <= 16384);
-        int words = ew_trip_words(&spec);
+        int words = ew_trip_words(ew_program(&spec), spec.arch, spec.op);
         assert_int_equal(EW_CHUNK_WORDS % words, 0);
         free(program.code.bytes);
     }

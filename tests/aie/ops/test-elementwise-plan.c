@@ -94,9 +94,9 @@ static void check_piece(const struct kernel_spec * spec, const struct plan_piece
 
 // Returns whether the operands are planned at all.
 static bool check_spec(const struct kernel_spec * spec) {
-    struct plan plan;
+    struct ew_plan plan;
     struct error err = {0};
-    if (plan_make(spec, &plan, &err) != ST_OK) {
+    if (ew_plan_make(spec, &plan, &err) != ST_OK) {
         assert_true(strlen(err.text) > 0);
         return false;
     }
@@ -104,7 +104,7 @@ static bool check_spec(const struct kernel_spec * spec) {
     uint8_t * seen = calloc((size_t) n, 1);
     struct plan_cursor cursor = {0};
     struct plan_piece piece;
-    while (plan_next(&plan, &cursor, 4, &piece)) {
+    while (ew_plan_next(&plan, &cursor, 4, &piece)) {
         check_piece(spec, &piece, map, seen);
     }
     for (int64_t i = 0; i < n; i++) {
@@ -169,15 +169,15 @@ static void leads(void ** state) {
             struct kernel_spec spec = {.op = KERNEL_OP_ABS, .arch = AIE_ARCH_AIE2, .n_inputs = 1};
             spec.inputs[0] = spec.output =
                 tensor_contiguous(DTYPE_F32, (const int64_t[4]){sizes[i], 1, 1, 1});
-            struct plan plan;
+            struct ew_plan plan;
             struct plan_cursor cursor = {0};
             struct plan_piece piece;
             struct error err = {0};
-            assert_int_equal(plan_make(&spec, &plan, &err), ST_OK);
+            assert_int_equal(ew_plan_make(&spec, &plan, &err), ST_OK);
             plan.lead = 13000;
             int64_t done = 0, n = 0;
             uint32_t before = UINT32_MAX, first = 0;
-            for (; plan_next(&plan, &cursor, columns, &piece); n++) {
+            for (; ew_plan_next(&plan, &cursor, columns, &piece); n++) {
                 assert_int_equal(piece.walk[PLAN_A].offset, 4 * done);
                 assert_true(piece.words > 0 && piece.words <= before);
                 first = n ? first : piece.words;

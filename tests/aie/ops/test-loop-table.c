@@ -339,17 +339,14 @@ static size_t print_alone(const char * name, const struct asm_code * code) {
 
 static void is_small_alone(void ** state) {
     (void) state;
-    const int64_t ne[4] = {1024, 16, 1, 1};
-    struct tensor t = tensor_contiguous(DTYPE_F32, ne);
-    struct kernel_spec silu = {
-        .op = KERNEL_OP_SILU, .arch = every_arch, .n_inputs = 1, .inputs = {t}, .output = t};
-    struct kernel_spec soft_max = silu;
-    soft_max.op = KERNEL_OP_SOFT_MAX;
+    const struct aie_program * layer = &aie_programs[AIE_PROGRAM_LAYER_F32];
+    const struct aie_program * norms = &aie_programs[AIE_PROGRAM_ROWS_LAYER];
     static struct ew_program elementwise;
     static struct rows_code rows;
     struct error err;
-    assert_int_equal(elementwise_alone(&silu, &elementwise, &err), ST_OK);
-    assert_int_equal(rows_soft_max_alone(&soft_max, &rows, &err), ST_OK);
+    assert_int_equal(elementwise_alone(layer, every_arch, KERNEL_OP_SILU, &elementwise, &err),
+                     ST_OK);
+    assert_int_equal(rows_soft_max_alone(norms, every_arch, &rows, &err), ST_OK);
     assert_true(print_alone("silu_f32", &elementwise.code) <= most[every_arch].silu);
     assert_true(print_alone("soft_max_f32", &rows.code) <= most[every_arch].soft_max);
     free(elementwise.code.bytes);

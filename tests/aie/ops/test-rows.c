@@ -766,7 +766,9 @@ static void commands_are_known(void ** state) {
 static void report(const char * what, const struct kernel_spec * s, uint64_t cycles) {
     struct rows_code program;
     struct error err = {0};
-    assert_int_equal(rows_compile(s, &program, &err), ST_OK);
+    const struct aie_program * of =
+        aie_program_for(s->arch, AIE_LAYOUT_ALIKE, s->op, DTYPE_F32, s->precision == KERNEL_EXACT);
+    assert_int_equal(rows_compile(of, s->arch, &program, &err), ST_OK);
     print_message("%-28s %5d bundles, %6.2f cycles per element and column\n", what,
                   program.code.stats.bundles,
                   (double) cycles * 4 / (double) tensor_elements(&s->inputs[0]));

@@ -2,13 +2,9 @@
 // after item goes to column after column, and a column's next one begins when the results of the
 // last are there. Descriptors of cores and memtiles are written once, those of the shims point at
 // each item's operands.
-#include "attention.h"
-
-#include "aie/array/flow.h"
 #include "aie/ops/mixed.h"
-#include "aie/ops/rows/rows-plan.h"
+#include "aie/plan/plan.h"
 
-#include <stdio.h>
 #include <string.h>
 
 // Descriptors.
@@ -34,23 +30,19 @@ _Static_assert(CORE_K_LAST + AT_MASK_BLOCKS <= CORE_PASSING_REST && 2 * HALF_BDS
 
 // ---- front door ----
 
-enum status attention_supports(const struct kernel_spec * spec, struct error * err) {
-    struct at_plan plan;
-    return at_plan_make(spec, &plan, err);
-}
-
-void attention_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    struct at_plan plan;
-    bool mixed = at_plan_make(spec, &plan, NULL) == ST_OK && plan.mixed;
-    snprintf(name, KERNEL_NAME_MAX, "%s", mixed ? MIXED_NAME : "attention");
+enum status attention_plan(struct aie_plan * p, struct error * err) {
+    enum status st = at_plan_make(&p->spec, &p->of.attention, err);
+    p->program = &aie_programs[p->of.attention.mixed ? AIE_PROGRAM_DECODER : AIE_PROGRAM_ATTENTION];
+    return st;
 }
 
 // ---- configuration ----
 
-enum status attention_image(const struct kernel_spec * spec, struct array_program * out,
-                            struct error * err) {
+enum status attention_image(const struct aie_program * of, enum aie_arch arch,
+                            struct array_program * out, struct error * err) {
     struct at_code program = {0};
-    enum status st = at_program(spec->arch, &program, err);
+    (void) of; // there is but one
+    enum status st = at_program(arch, &program, err);
     *out = (struct array_program){.code = program.code.bytes,
                                   .size = program.code.size,
                                   .locks = at_lock_init,
@@ -77,12 +69,11 @@ static void route(struct array * a, int col) {
     array_token_route(a, col);
 }
 
-enum status attention_pdi(const struct kernel_spec * spec, const struct array_program * program,
+enum status attention_pdi(enum aie_arch arch, int columns, const struct array_program * program,
                           uint8_t ** pdi, size_t * size, struct error * err) {
     static const uint8_t mem_locks[MEM_LOCKS] = {0};
     struct array a;
-    int columns = spec->columns ? spec->columns : aie_target(spec->arch)->columns;
-    array_begin(&a, spec->arch);
+    array_begin(&a, arch);
     for (int col = 0; col < columns; col++) {
         for (int i = 0; i < AT_CORES; i++) {
             array_core(&a, col, ARRAY_ROW_CORE + i, program);
@@ -664,14 +655,12 @@ static void start_item(const struct design * d, int64_t i, bool first) {
     fetch(d, col, half, &item);
 }
 
-enum status attention_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                            struct error * err) {
+enum status attention_stream(const struct aie_plan * plan, uint32_t ** insts, size_t * n_words,
+                             struct error * err) {
     struct txn t;
-    struct design d = {.spec = spec, .flow = {.t = &t, .target = aie_target(spec->arch)}};
-    enum status st = at_plan_make(spec, &d.plan, err);
-    if (st != ST_OK) {
-        return st;
-    }
+    struct design d = {.spec = &plan->spec,
+                       .plan = plan->of.attention,
+                       .flow = {.t = &t, .target = aie_target(plan->spec.arch)}};
     const struct at_plan * p = &d.plan;
     txn_begin(&t, p->array_columns, d.flow.target->device_generation);
     int64_t slots = slots_of(p);

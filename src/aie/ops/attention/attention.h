@@ -30,7 +30,7 @@
 
 #include "aie/array/array.h"
 #include "aie/asm/asm.h"
-#include "kernel/kernel.h"
+#include "aie/plan/programs.h"
 
 // Operands; mask and sinks may be missing, a missing mask before sinks has no elements.
 enum { AT_Q, AT_K, AT_V, AT_MASK, AT_SINKS, AT_INPUTS };
@@ -223,11 +223,11 @@ static inline int at_core_rows(const struct at_plan * p, int core) {
 
 // ---- the family ----
 
-enum status attention_supports(const struct kernel_spec * spec, struct error * err);
-void attention_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
-enum status attention_image(const struct kernel_spec * spec, struct array_program * out,
-                            struct error * err);
-enum status attention_pdi(const struct kernel_spec * spec, const struct array_program * program,
+struct aie_plan;
+enum status attention_plan(struct aie_plan * p, struct error * err);
+enum status attention_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
+                             struct error * err);
+enum status attention_image(const struct aie_program * of, enum aie_arch arch,
+                            struct array_program * out, struct error * err);
+enum status attention_pdi(enum aie_arch arch, int columns, const struct array_program * program,
                           uint8_t ** pdi, size_t * size, struct error * err);
-enum status attention_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                            struct error * err);

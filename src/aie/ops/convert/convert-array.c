@@ -2,12 +2,8 @@
 // of those that products of few rows have (mixed.h), through the memtile (array/spread.h). The
 // instruction stream gives a core one piece of work at a time and waits for it before the next;
 // descriptors are written for each piece, and every queue is empty when the run is over.
-#include "convert.h"
-
 #include "aie/ops/mixed.h"
-#include "aie/ops/ops.h"
-
-#include <stdio.h>
+#include "aie/plan/plan.h"
 
 enum { OPERAND_IN = 0, OPERAND_OUT = 1 };
 enum { SHIM_BD_IN, SHIM_BD_OUT };
@@ -70,9 +66,10 @@ static enum status check_tensors(const struct kernel_spec * spec, struct error *
     return ST_OK;
 }
 
-enum status convert_supports(const struct kernel_spec * spec, struct error * err) {
+enum status convert_plan(struct aie_plan * p, struct error * err) {
+    const struct kernel_spec * spec = &p->spec;
     if (spec->op == KERNEL_OP_UNPACK) {
-        return unpack_supports(spec, err);
+        return unpack_plan(p, err);
     }
     if (spec->n_inputs != 1) {
         return error_set(err, ST_INVALID, "convert takes one input, %d given", spec->n_inputs);
@@ -81,16 +78,11 @@ enum status convert_supports(const struct kernel_spec * spec, struct error * err
         return error_set(err, ST_INVALID, "convert knows no layout %u", spec->params[0]);
     }
     enum status st = check_tensors(spec, err);
-    struct convert_plan plan;
-    return st == ST_OK ? convert_plan_make(spec, &plan, err) : st;
-}
-
-void convert_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    bool many = spec->op == KERNEL_OP_UNPACK || convert_is_many(spec);
-    snprintf(name, KERNEL_NAME_MAX, "%s",
-             unpack_is_alone(spec) ? UNPACK_NAME
-             : many                ? MM_MANY_NAME
-                                   : MIXED_NAME);
+    st = st == ST_OK ? convert_plan_make(spec, &p->of.convert, err) : st;
+    p->program = convert_is_many(spec)
+                     ? aie_program_for(spec->arch, AIE_LAYOUT_GEMM, spec->op, DTYPE_BF16, false)
+                     : &aie_programs[AIE_PROGRAM_DECODER];
+    return st;
 }
 
 // ---- instruction stream ----
@@ -219,36 +211,30 @@ static void start_piece(struct worker * w) {
     write_params(w);
 }
 
-enum status convert_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                          struct error * err) {
-    struct convert_plan plan;
-    enum status st = convert_supports(spec, err);
-    if (st == ST_OK && spec->op == KERNEL_OP_UNPACK) {
-        return unpack_insts(spec, insts, n_words, err);
+enum status convert_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
+                           struct error * err) {
+    const struct kernel_spec * spec = &p->spec;
+    if (spec->op == KERNEL_OP_UNPACK) {
+        return unpack_stream(p, insts, n_words, err);
     }
-    if (st == ST_OK) {
-        st = convert_plan_make(spec, &plan, err);
+    if (!aie_program_is_mixed(p->program)) {
+        return convert_many_stream(p, insts, n_words, err);
     }
-    if (st != ST_OK) {
-        return st;
-    }
-    if (convert_is_many(spec)) {
-        return convert_many_insts(spec, insts, n_words, err);
-    }
+    const struct convert_plan * plan = &p->of.convert;
     const struct aie_target * target = aie_target(spec->arch);
-    int columns = ops_columns(spec);
+    int columns = p->columns;
     struct txn t;
     struct flow flow = {&t, target};
     txn_begin(&t, columns, target->device_generation);
     struct convert_cursor cursor = {0};
     struct convert_piece piece;
     int64_t n = 0;
-    for (; convert_plan_next(&plan, &cursor, columns, &piece); n++) {
+    for (; convert_plan_next(plan, &cursor, columns, &piece); n++) {
         int col = (int) (n % columns);
         struct worker w = {
             .flow = flow,
             .spec = spec,
-            .plan = &plan,
+            .plan = plan,
             .piece = &piece,
             .col = col,
             .spread = {.buffers = buffers, .cores = 1, .mixed = true, .first = MIXED_PRODUCT}};

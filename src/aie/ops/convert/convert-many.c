@@ -7,6 +7,7 @@
 
 #include "aie/ops/mul-mat/mul-mat-design.h"
 #include "aie/ops/ops.h"
+#include "aie/plan/plan.h"
 
 enum {
     LEAST = 1 << 18,    // elements: fewer are done faster than a PDI is loaded
@@ -96,12 +97,12 @@ static void write_core(const struct flow * f, struct flow_tile at, bool works, i
     flow_push(f, at, CORE_S2MM_QUEUE + 8, CORE_BD_IN, chunks, false);
 }
 
-enum status convert_many_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                               struct error * err) {
-    const struct aie_target * target = aie_target(spec->arch);
-    int columns = ops_columns(spec);
+enum status convert_many_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
+                                struct error * err) {
+    const struct aie_target * target = aie_target(p->spec.arch);
+    int columns = p->columns;
     int rows = columns < MMP_CORE_ROWS_GEMM ? columns : MMP_CORE_ROWS_GEMM;
-    int64_t chunks = chunks_of(spec);
+    int64_t chunks = chunks_of(&p->spec);
     uint32_t words = (uint32_t) (chunks * CHUNK);
     struct txn t;
     struct flow flow = {&t, target};

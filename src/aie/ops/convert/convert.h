@@ -20,7 +20,7 @@
 // piece out; on the way out the descriptors put the pieces in their places.
 #pragma once
 
-#include "aie/ops/mul-mat/mul-mat.h"
+#include "aie/ops/mul-mat/mul-mat-plan.h"
 
 enum { CV_HI, CV_HI_LO_HI, CV_HI_HI_LO, CV_LAYOUTS };
 
@@ -136,19 +136,30 @@ uint32_t convert_padded(uint32_t width);
 // Rows in each chunk of a piece but the last.
 uint32_t convert_chunk_rows(const struct convert_plan * plan, uint32_t width, int64_t rows);
 
+// ---- plan of UNPACK: see unpack.c ----
+
+struct unpack_plan {
+    struct mm_plan blocks; // as products know them
+    int columns;
+    int cores, ways;         // that work in each, channels by which units leave
+    int64_t slices, at_once; // of a row; of these come in a chunk
+    int64_t unit;            // of these are one
+    int64_t rows, groups;    // that a core has at a time, and how often
+    int64_t all;
+    int64_t in_step, out_step; // words from row to row
+    struct kernel_panel panel; // how the blocks lie
+};
+
 // ---- the family ----
 
-enum status convert_supports(const struct kernel_spec * spec, struct error * err);
-void convert_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
-enum status convert_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                          struct error * err);
+enum status convert_plan(struct aie_plan * p, struct error * err);
+enum status convert_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
+                           struct error * err);
 // Whether it runs where products of many rows do, and then (convert-many.c).
 bool convert_is_many(const struct kernel_spec * spec);
-enum status convert_many_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                               struct error * err);
-// Quantized blocks (unpack.c), on the PDI of products of many rows or, alone, on another.
-#define UNPACK_NAME "unpack_bf16"
-bool unpack_is_alone(const struct kernel_spec * spec);
-enum status unpack_supports(const struct kernel_spec * spec, struct error * err);
-enum status unpack_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                         struct error * err);
+enum status convert_many_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
+                                struct error * err);
+// Quantized blocks (unpack.c), on the PDI of products of many rows or on their own.
+enum status unpack_plan(struct aie_plan * p, struct error * err);
+enum status unpack_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
+                          struct error * err);

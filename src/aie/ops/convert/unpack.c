@@ -13,6 +13,7 @@
 
 #include "aie/ops/mul-mat/mul-mat-design.h"
 #include "aie/ops/ops.h"
+#include "aie/plan/plan.h"
 
 enum {
     MOST_SLICES = 1024,    // of a core: four tasks
@@ -34,18 +35,6 @@ enum { SHIM_BD_IN = 0, SHIM_BD_OUT = 1 };
 
 // Where the units of others go: a few words that are written again and again.
 enum { PASS_AT = 0xd000, PASS_WORDS = 128 };
-
-struct unpack {
-    struct mm_plan blocks; // as products know them
-    int columns;
-    int cores, ways;         // that work in each, channels by which units leave
-    int64_t slices, at_once; // of a row; of these come in a chunk
-    int64_t unit;            // of these are one
-    int64_t rows, groups;    // that a core has at a time, and how often
-    int64_t all;
-    int64_t in_step, out_step; // words from row to row
-    struct kernel_panel panel; // how the blocks lie
-};
 
 // ---- which shapes ----
 
@@ -102,30 +91,30 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
 }
 
 // Of a core at a time; whole panels.
-static int64_t rows_of(const struct unpack * u) {
+static int64_t rows_of(const struct unpack_plan * u) {
     int64_t panel = u->panel.rows ? u->panel.rows : 1;
     return ops_parts(ops_parts(u->all, u->groups * u->columns), panel) * panel;
 }
 
-static enum status plan_make(const struct kernel_spec * spec, struct unpack * u,
+static enum status plan_make(const struct kernel_spec * spec, struct unpack_plan * u,
                              struct error * err) {
     enum status st = check(spec, err);
     if (st != ST_OK) {
         return st;
     }
     enum kernel_blocks kind = kernel_blocks_of(spec);
-    *u = (struct unpack){.blocks = {.t = mm_type(spec->arch, DTYPE_BF16),
-                                    .blocks = kind,
-                                    .block_bytes = kernel_block_bytes(kind),
-                                    .block_k = kernel_block_k(kind),
-                                    .once_k = kernel_block_once(kind),
-                                    .cut_k = kernel_block_cut(kind)},
-                         .columns = ops_columns(spec),
-                         .slices = spec->output.ne[0] / SLICE,
-                         .at_once = CHUNK_SLICES,
-                         .all = spec->output.ne[1] * spec->output.ne[2] * spec->output.ne[3],
-                         .in_step = row_step(&spec->inputs[0]),
-                         .out_step = row_step(&spec->output)};
+    *u = (struct unpack_plan){.blocks = {.t = mm_type(spec->arch, DTYPE_BF16),
+                                         .blocks = kind,
+                                         .block_bytes = kernel_block_bytes(kind),
+                                         .block_k = kernel_block_k(kind),
+                                         .once_k = kernel_block_once(kind),
+                                         .cut_k = kernel_block_cut(kind)},
+                              .columns = ops_columns(spec),
+                              .slices = spec->output.ne[0] / SLICE,
+                              .at_once = CHUNK_SLICES,
+                              .all = spec->output.ne[1] * spec->output.ne[2] * spec->output.ne[3],
+                              .in_step = row_step(&spec->inputs[0]),
+                              .out_step = row_step(&spec->output)};
     u->panel = kernel_panel_of(spec);
     if (u->panel.rows) {
         u->at_once =
@@ -162,19 +151,16 @@ static enum status plan_make(const struct kernel_spec * spec, struct unpack * u,
     return ST_OK;
 }
 
-bool unpack_is_alone(const struct kernel_spec * spec) {
-    return spec->op == KERNEL_OP_UNPACK && !mm_unpacks_too(mm_type(spec->arch, DTYPE_BF16));
-}
-
-enum status unpack_supports(const struct kernel_spec * spec, struct error * err) {
-    struct unpack u;
-    return plan_make(spec, &u, err);
+enum status unpack_plan(struct aie_plan * p, struct error * err) {
+    p->program =
+        aie_program_for(p->spec.arch, AIE_LAYOUT_GEMM, KERNEL_OP_UNPACK, DTYPE_BF16, false);
+    return plan_make(&p->spec, &p->of.unpack, err);
 }
 
 // ---- one column ----
 
 // A core's turn is one of as many units as cores work.
-static void write_turns(const struct flow * f, struct flow_tile at, const struct unpack * u,
+static void write_turns(const struct flow * f, struct flow_tile at, const struct unpack_plan * u,
                         int turn) {
     const struct mm_plan * b = &u->blocks;
     uint32_t rows = (uint32_t) u->rows, words = mm_slice_words(b) * rows;
@@ -213,7 +199,7 @@ static void write_turns(const struct flow * f, struct flow_tile at, const struct
     flow_push(f, at, CORE_S2MM_QUEUE + 8, before ? CORE_BD_BEFORE : CORE_BD_MINE, turns, false);
 }
 
-static void write_core(const struct flow * f, struct flow_tile at, const struct unpack * u,
+static void write_core(const struct flow * f, struct flow_tile at, const struct unpack_plan * u,
                        int turn) {
     const struct mm_plan * b = &u->blocks;
     uint32_t rows = (uint32_t) u->rows, params[MM_PARAM_COUNT];
@@ -256,7 +242,7 @@ static void write_core(const struct flow * f, struct flow_tile at, const struct 
 }
 
 // How many units a core's place has room for; as the PDI has it: 1.
-static void set_room(const struct flow * f, int col, const struct unpack * u, uint32_t units) {
+static void set_room(const struct flow * f, int col, const struct unpack_plan * u, uint32_t units) {
     for (int core = 0; core < u->cores; core++) {
         uint32_t lock = (uint32_t) (LOCK_TILE_EMPTY + 2 * core);
         txn_write(f->t, image_addr(col, ARRAY_ROW_MEM, MEM_LOCK + 0x10 * lock), units);
@@ -267,7 +253,7 @@ static int half(int channel) {
     return channel % 2 ? ARRAY_MEM_BD_ODD : 0;
 }
 
-static void write_chunks(const struct flow * f, int col, const struct unpack * u) {
+static void write_chunks(const struct flow * f, int col, const struct unpack_plan * u) {
     const struct mm_plan * b = &u->blocks;
     struct flow_tile at = {col, ARRAY_ROW_MEM};
     uint32_t rows = (uint32_t) u->rows, chunk_k = (uint32_t) u->at_once * SLICE;
@@ -283,7 +269,7 @@ static void write_chunks(const struct flow * f, int col, const struct unpack * u
 }
 
 // Units of each core in two places; by a channel those of one core leave, or of two by turns.
-static void write_units(const struct flow * f, int col, const struct unpack * u) {
+static void write_units(const struct flow * f, int col, const struct unpack_plan * u) {
     const struct mm_plan * b = &u->blocks;
     struct flow_tile at = {col, ARRAY_ROW_MEM};
     uint32_t rows = (uint32_t) u->rows, chunk_k = (uint32_t) u->at_once * SLICE;
@@ -328,7 +314,7 @@ static void write_units(const struct flow * f, int col, const struct unpack * u)
 }
 
 // A column's rows, of which a run takes as many as a core does: chunk by chunk, and unit by unit.
-static void write_shim(const struct flow * f, int col, const struct unpack * u) {
+static void write_shim(const struct flow * f, int col, const struct unpack_plan * u) {
     struct flow_tile at = {col, ARRAY_ROW_SHIM};
     uint32_t rows = (uint32_t) u->rows, chunk_k = (uint32_t) u->at_once * SLICE;
     uint32_t unit = (uint32_t) u->unit * OUT_WORDS, ways = (uint32_t) u->ways;
@@ -358,34 +344,30 @@ static void write_shim(const struct flow * f, int col, const struct unpack * u) 
     flow_push(f, at, SHIM_MM2S_QUEUE + 8 * CHANNEL, SHIM_BD_IN, u->groups, false);
 }
 
-enum status unpack_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                         struct error * err) {
-    const struct aie_target * target = aie_target(spec->arch);
-    struct unpack u;
-    enum status st = plan_make(spec, &u, err);
-    if (st != ST_OK) {
-        return st;
-    }
-    int rows = u.columns < MMP_CORE_ROWS_GEMM ? u.columns : MMP_CORE_ROWS_GEMM;
+enum status unpack_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
+                          struct error * err) {
+    const struct aie_target * target = aie_target(p->spec.arch);
+    const struct unpack_plan * u = &p->of.unpack;
+    int rows = u->columns < MMP_CORE_ROWS_GEMM ? u->columns : MMP_CORE_ROWS_GEMM;
     struct txn t;
     struct flow flow = {&t, target};
-    txn_begin(&t, u.columns, target->device_generation);
-    for (int col = 0; col < u.columns; col++) {
-        for (int i = 0; i < u.ways; i++) {
+    txn_begin(&t, u->columns, target->device_generation);
+    for (int col = 0; col < u->columns; col++) {
+        for (int i = 0; i < u->ways; i++) {
             flow_expect(&flow, col, i);
         }
         for (int row = 0; row < rows; row++) {
-            write_core(&flow, (struct flow_tile){col, ARRAY_ROW_CORE + row}, &u, row);
+            write_core(&flow, (struct flow_tile){col, ARRAY_ROW_CORE + row}, u, row);
         }
-        write_chunks(&flow, col, &u);
-        write_units(&flow, col, &u);
-        write_shim(&flow, col, &u);
+        write_chunks(&flow, col, u);
+        write_units(&flow, col, u);
+        write_shim(&flow, col, u);
     }
-    for (int col = 0; col < u.columns; col++) {
-        for (int i = 0; i < u.ways; i++) {
+    for (int col = 0; col < u->columns; col++) {
+        for (int i = 0; i < u->ways; i++) {
             flow_wait(&flow, col, i);
         }
-        set_room(&flow, col, &u, 1);
+        set_room(&flow, col, u, 1);
     }
     return txn_end(&t, insts, n_words, err);
 }

@@ -4,11 +4,9 @@
 // are worth the telling, writes their parameters, sets them going, points the shim's descriptors at
 // the operands and waits. Tile descriptors are written for each run instead of looping for ever, so
 // that lengths may be anything and every queue is empty when the run is over.
-#include "elementwise-plan.h"
-
 #include "aie/ops/mixed.h"
+#include "aie/plan/plan.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { OPERAND_A, OPERAND_B, OPERAND_OUT };
@@ -23,7 +21,7 @@ const struct spread_buffer ew_buffers[SPREAD_STREAMS] = {
                     EW_LOCK_OUT_FULL},
 };
 
-enum status elementwise_supports(const struct kernel_spec * spec, struct error * err) {
+static enum status check(const struct kernel_spec * spec, struct error * err) {
     const struct tensor *a = &spec->inputs[0], *out = &spec->output;
     int n_inputs = kernel_op_info(spec->op)->n_inputs;
     if (spec->n_inputs != n_inputs) {
@@ -58,14 +56,13 @@ enum status elementwise_supports(const struct kernel_spec * spec, struct error *
         return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op),
                          dtype_name(out->dtype));
     }
-    struct plan plan;
-    return plan_make(spec, &plan, err);
+    return ST_OK;
 }
 
-enum status elementwise_image(const struct kernel_spec * spec, struct array_program * out,
-                              struct error * err) {
+enum status elementwise_image(const struct aie_program * of, enum aie_arch arch,
+                              struct array_program * out, struct error * err) {
     struct ew_program program;
-    enum status st = elementwise_program(spec, &program, err);
+    enum status st = elementwise_program(of, arch, &program, err);
     if (st != ST_OK) {
         return st;
     }
@@ -190,7 +187,8 @@ static uint64_t core_cycles(const struct kernel_spec * spec, uint64_t words) {
 }
 
 // Where there are several runs, columns take them by turns: then all do.
-static struct spread_crew crew_for(const struct kernel_spec * spec, int64_t runs, int columns) {
+static struct spread_crew crew_for(const struct kernel_spec * spec,
+                                   const struct aie_program * program, int64_t runs, int columns) {
     uint64_t words =
         (uint64_t) (tensor_elements(&spec->output) * dtype_size(spec->output.dtype)) / 4;
     bool streams_b = spec->n_inputs > 1 && tensor_elements(&spec->inputs[1]) > 1;
@@ -210,21 +208,24 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, int64_t runs
         .most_cores = SPREAD_CORES,
         .most_ways = spec->n_inputs > 1 ? 1 : 2,
         .leads = runs == 1 && words / (uint64_t) columns >= PLAN_LEADS_FROM,
-        .may_mix = ew_is_mixed(spec),
+        .may_mix = program == &aie_programs[AIE_PROGRAM_LAYER_F32],
         .mixed_columns = mixed_columns(columns),
     });
 }
 
-void elementwise_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    enum dtype t = spec->output.dtype;
-    struct plan plan;
-    if (plan_make(spec, &plan, NULL) == ST_OK &&
-        crew_for(spec, plan.runs, ops_columns(spec)).mixed) {
-        snprintf(name, KERNEL_NAME_MAX, "%s", MIXED_NAME);
-        return;
+enum status elementwise_plan(struct aie_plan * p, struct error * err) {
+    struct ew_plan * plan = &p->of.elementwise;
+    enum status st = check(&p->spec, err);
+    st = st == ST_OK ? ew_plan_make(&p->spec, plan, err) : st;
+    if (st == ST_OK) {
+        plan->program = ew_program(&p->spec);
+        plan->crew = crew_for(&p->spec, plan->program, plan->runs, p->columns);
+        plan->lead = (int64_t) plan->crew.lead;
+        plan->cores = plan->crew.cores;
+        plan->ways = plan->crew.ways;
+        p->program = plan->crew.mixed ? &aie_programs[AIE_PROGRAM_DECODER] : plan->program;
     }
-    snprintf(name, KERNEL_NAME_MAX, "%s_%s%s", ew_program_name(ew_find(spec->op, t), spec->arch, t),
-             dtype_name(t), ew_exact(spec) ? "_exact" : "");
+    return st;
 }
 
 // Long pieces move in full chunks; short ones in about eight for each core, so that loading,
@@ -241,9 +242,14 @@ static uint32_t chunk_words(uint32_t words, uint32_t cores, uint32_t trip) {
     return words < chunk ? words : chunk;
 }
 
-static void write_params(const struct flow * f, const struct kernel_spec * spec, int col, int core,
+static uint32_t trip_words(const struct aie_plan * p) {
+    return (uint32_t) ew_trip_words(p->of.elementwise.program, p->spec.arch, p->spec.op);
+}
+
+static void write_params(const struct flow * f, const struct aie_plan * p, int col, int core,
                          const struct spread * s, const struct plan_piece * piece) {
-    uint32_t trip = (uint32_t) ew_trip_words(spec);
+    const struct kernel_spec * spec = &p->spec;
+    uint32_t trip = trip_words(p);
     bool has_b = spec->n_inputs > 1, splat = piece->mode == PLAN_SPLAT;
     uint32_t chunk = s->streams[SPREAD_A].chunk;
     uint32_t last = spread_has_last(s, core) ? s->streams[SPREAD_A].last : chunk;
@@ -251,7 +257,7 @@ static void write_params(const struct flow * f, const struct kernel_spec * spec,
         [EW_PARAM_CHUNKS] = spread_chunks(s, core),
         [EW_PARAM_TRIPS] = (chunk + trip - 1) / trip,
         [EW_PARAM_TRIPS_LAST] = (last + trip - 1) / trip,
-        [EW_PARAM_OP] = ew_index(spec),
+        [EW_PARAM_OP] = ew_index(p->of.elementwise.program, spec->op),
         [EW_PARAM_STREAM_B] = has_b && !splat,
         [EW_PARAM_SPLAT_B] = has_b && splat,
         [EW_PARAM_SPLAT_BYTE] = piece->splat_byte,
@@ -263,10 +269,11 @@ static void write_params(const struct flow * f, const struct kernel_spec * spec,
                     (size_t) (EW_PARAM_ARGS + n_params));
 }
 
-static struct spread spread_of(const struct kernel_spec * spec, const struct plan_piece * piece,
-                               const struct spread_crew * crew, int way) {
-    bool has_b = spec->n_inputs > 1, splat = piece->mode == PLAN_SPLAT;
-    uint32_t trip = (uint32_t) ew_trip_words(spec);
+static struct spread spread_of(const struct aie_plan * p, const struct plan_piece * piece,
+                               int way) {
+    const struct spread_crew * crew = &p->of.elementwise.crew;
+    bool has_b = p->spec.n_inputs > 1, splat = piece->mode == PLAN_SPLAT;
+    uint32_t trip = trip_words(p);
     struct spread s = {.buffers = ew_buffers,
                        .cores = crew->cores,
                        .mixed = crew->mixed,
@@ -321,16 +328,16 @@ static void start_shim(const struct flow * f, const struct kernel_spec * spec, i
 
 // Shims first, so that data is on its way while the cores are told, and a core's parameters before
 // data can come to it.
-static void start_column(const struct flow * f, const struct kernel_spec * spec, int col,
-                         const struct plan_piece * pieces, int ways,
-                         const struct spread_crew * crew) {
+static void start_column(const struct flow * f, const struct aie_plan * p, int col,
+                         const struct plan_piece * pieces, int ways) {
+    const struct spread_crew * crew = &p->of.elementwise.crew;
     struct spread s[SPREAD_PAIR];
-    start_shim(f, spec, col, pieces, ways, crew->mixed);
+    start_shim(f, &p->spec, col, pieces, ways, crew->mixed);
     for (int way = 0; way < ways; way++) {
-        s[way] = spread_of(spec, &pieces[way], crew, way);
+        s[way] = spread_of(p, &pieces[way], way);
         for (int i = 0; i < crew->cores; i++) {
             if (spread_chunks(&s[way], i)) {
-                write_params(f, spec, col, i, &s[way], &pieces[way]);
+                write_params(f, p, col, i, &s[way], &pieces[way]);
             }
         }
     }
@@ -343,38 +350,28 @@ static void wait_for(const struct flow * f, int col, int ways) {
     }
 }
 
-enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                              struct error * err) {
-    struct plan plan;
-    enum status st = elementwise_supports(spec, err);
-    if (st == ST_OK) {
-        st = plan_make(spec, &plan, err);
-    }
-    if (st != ST_OK) {
-        return st;
-    }
-    const struct aie_target * target = aie_target(spec->arch);
+enum status elementwise_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
+                               struct error * err) {
+    const struct ew_plan * plan = &p->of.elementwise;
+    const struct spread_crew * crew = &plan->crew;
+    const struct aie_target * target = aie_target(p->spec.arch);
     struct txn t;
     struct flow f = {&t, target};
-    txn_begin(&t, ops_columns(spec), target->device_generation);
-    struct spread_crew crew = crew_for(spec, plan.runs, ops_columns(spec));
-    plan.lead = (int64_t) crew.lead;
-    plan.cores = crew.cores;
+    txn_begin(&t, p->columns, target->device_generation);
     struct plan_cursor cursor = {0};
-    plan.ways = crew.ways;
     // A column gets its next pieces when it is done with the last; the others go on meanwhile.
-    int columns = crew.mixed ? mixed_columns(ops_columns(spec)) : ops_columns(spec), n = 0;
+    int columns = crew->mixed ? mixed_columns(p->columns) : p->columns, n = 0;
     int busy[ARRAY_COLUMNS_MOST] = {0}; // ways
     for (int more = 1; more;) {
         struct plan_piece pieces[SPREAD_PAIR];
         int col = n % columns, ways = 0;
-        while (more && ways < crew.ways) {
-            more = plan_next(&plan, &cursor, crew.columns * crew.ways, &pieces[ways]);
+        while (more && ways < crew->ways) {
+            more = ew_plan_next(plan, &cursor, crew->columns * crew->ways, &pieces[ways]);
             ways += more;
         }
         wait_for(&f, col, ways ? busy[col] : 0);
         if (ways) {
-            start_column(&f, spec, col, pieces, ways, &crew);
+            start_column(&f, p, col, pieces, ways);
             busy[col] = ways;
             n++;
         }

@@ -64,65 +64,6 @@ const struct ew_op * ew_find(enum kernel_op op, enum dtype t) {
     return e && e->only_f32 && t != DTYPE_F32 ? NULL : e;
 }
 
-// ---- the programs ----
-
-// Which ops share one, as many as fit; an op that is in no row has a program of its own, under its
-// own name. Where f32 is to be exact there are programs of the ops that can be. All ops on integers
-// are one program.
-#define OPS(...) ((const enum kernel_op[]){__VA_ARGS__, KERNEL_OP_COUNT})
-enum { F32 = 1 << DTYPE_F32, F16 = 1 << DTYPE_F16, BF16 = 1 << DTYPE_BF16 };
-static const struct program {
-    const char *name, *second; // of the second half, where a target wants two
-    int types; // that it is for; code for f16 is longer at its edges and shorter between
-    const enum kernel_op * ops;
-} programs[] = {
-    // What the layers of networks have outside their products.
-    {"layer", "layer2", F32,
-     OPS(KERNEL_OP_ADD, KERNEL_OP_SUB, KERNEL_OP_MUL, KERNEL_OP_SCALE, KERNEL_OP_RELU,
-         KERNEL_OP_REGLU, KERNEL_OP_SILU, KERNEL_OP_SWIGLU, KERNEL_OP_GELU, KERNEL_OP_GEGLU,
-         KERNEL_OP_ROTATE, KERNEL_OP_TO_F16, KERNEL_OP_TO_BF16, KERNEL_OP_FROM_F16,
-         KERNEL_OP_FROM_BF16)},
-    {"layer", "layer2", BF16,
-     OPS(KERNEL_OP_ADD, KERNEL_OP_SUB, KERNEL_OP_MUL, KERNEL_OP_SCALE, KERNEL_OP_RELU,
-         KERNEL_OP_REGLU, KERNEL_OP_SILU, KERNEL_OP_SWIGLU, KERNEL_OP_GELU, KERNEL_OP_GEGLU)},
-    {"gates", "gates2", F32 | BF16,
-     OPS(KERNEL_OP_SIGMOID, KERNEL_OP_TANH, KERNEL_OP_GELU_QUICK, KERNEL_OP_GEGLU_QUICK,
-         KERNEL_OP_SWIGLU_OAI, KERNEL_OP_SWIGLU_CLAMP, KERNEL_OP_SILU_BACK, KERNEL_OP_XIELU)},
-    {"math", "math2", F32 | BF16,
-     OPS(KERNEL_OP_EXP, KERNEL_OP_EXPM1, KERNEL_OP_ELU, KERNEL_OP_SOFTPLUS, KERNEL_OP_LOG,
-         KERNEL_OP_SQRT, KERNEL_OP_DIV, KERNEL_OP_GELU_ERF, KERNEL_OP_GEGLU_ERF)},
-    {"plain", "plain2", F32 | BF16,
-     OPS(KERNEL_OP_ABS, KERNEL_OP_SGN, KERNEL_OP_NEG, KERNEL_OP_STEP, KERNEL_OP_CLAMP,
-         KERNEL_OP_LEAKY_RELU, KERNEL_OP_SQR, KERNEL_OP_HARDSIGMOID, KERNEL_OP_HARDSWISH,
-         KERNEL_OP_FLOOR, KERNEL_OP_CEIL, KERNEL_OP_ROUND, KERNEL_OP_TRUNC, KERNEL_OP_SIN,
-         KERNEL_OP_COS)},
-    {"layer", "layer2", F16,
-     OPS(KERNEL_OP_ADD, KERNEL_OP_SUB, KERNEL_OP_MUL, KERNEL_OP_SCALE, KERNEL_OP_REGLU,
-         KERNEL_OP_SIGMOID, KERNEL_OP_SILU, KERNEL_OP_SWIGLU, KERNEL_OP_GELU, KERNEL_OP_GEGLU,
-         KERNEL_OP_GELU_QUICK, KERNEL_OP_GEGLU_QUICK)},
-    {"gates", "gates2", F16,
-     OPS(KERNEL_OP_SWIGLU_OAI, KERNEL_OP_SWIGLU_CLAMP, KERNEL_OP_SILU_BACK, KERNEL_OP_SOFTPLUS,
-         KERNEL_OP_LOG, KERNEL_OP_SQRT, KERNEL_OP_EXP, KERNEL_OP_EXPM1, KERNEL_OP_ELU,
-         KERNEL_OP_DIV, KERNEL_OP_TANH)},
-    {"plain", "plain2", F16,
-     OPS(KERNEL_OP_ABS, KERNEL_OP_SGN, KERNEL_OP_NEG, KERNEL_OP_STEP, KERNEL_OP_RELU,
-         KERNEL_OP_CLAMP, KERNEL_OP_LEAKY_RELU, KERNEL_OP_SQR, KERNEL_OP_HARDSIGMOID,
-         KERNEL_OP_HARDSWISH, KERNEL_OP_FLOOR, KERNEL_OP_CEIL, KERNEL_OP_ROUND, KERNEL_OP_TRUNC,
-         KERNEL_OP_SIN, KERNEL_OP_COS, KERNEL_OP_GELU_ERF, KERNEL_OP_GEGLU_ERF, KERNEL_OP_XIELU)},
-};
-enum { N_PROGRAMS = sizeof programs / sizeof programs[0] };
-
-static const struct program * program_of(enum kernel_op op, enum dtype t) {
-    for (int i = 0; i < N_PROGRAMS; i++) {
-        for (const enum kernel_op * o = programs[i].ops; *o != KERNEL_OP_COUNT; o++) {
-            if (*o == op && programs[i].types >> t & 1) {
-                return &programs[i];
-            }
-        }
-    }
-    return NULL;
-}
-
 enum ew_weight ew_weight(const struct ew_op * e) {
     bool heavy = e->stages || e->op == KERNEL_OP_DIV || e->op == KERNEL_OP_SQRT ||
                  e->op == KERNEL_OP_HARDSWISH;
@@ -130,43 +71,14 @@ enum ew_weight ew_weight(const struct ew_op * e) {
     return heavy ? EW_STAGES : e->native ? EW_NATIVE : sum ? EW_SUM : EW_LANES;
 }
 
-// Which half of the program an op is in; -1: it is one program.
-static int half_of(const struct program * program, enum kernel_op op, enum aie_arch arch,
-                   enum dtype t) {
-    int n = 0, at = 0;
-    for (; program->ops[n] != KERNEL_OP_COUNT; n++) {
-        at = program->ops[n] == op ? n : at;
-    }
-    return aie_target(arch)->halved_f16 && t == DTYPE_F16 ? at >= n / 2 : -1;
-}
+// ---- the programs ----
 
-const char * ew_program_name(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
-    const struct program * program = program_of(e->op, t);
-    return e->types == EW_INTS                     ? "integer"
-           : !program                              ? kernel_op_name(e->op)
-           : half_of(program, e->op, arch, t) == 1 ? program->second
-                                                   : program->name;
-}
-
-int ew_program_ops(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact,
-                   const struct ew_op * ops[EW_PROGRAM_OPS]) {
-    const struct program * program = program_of(e->op, t);
+int ew_program_ops(const struct aie_program * program, const struct ew_op * ops[EW_PROGRAM_OPS]) {
     int n = 0;
-    if (e->types == EW_INTS) {
-        for (; n < N_INTS; n++) {
-            ops[n] = &ints[n];
-        }
-        return n;
-    }
-    if (!program) {
-        ops[n++] = e;
-        return n;
-    }
     for (const enum kernel_op * o = program->ops; *o != KERNEL_OP_COUNT; o++) {
-        const struct ew_op * op = find(floats, N_FLOATS, *o);
-        assert(n < EW_PROGRAM_OPS);
-        if ((op->has_exact || !exact) &&
-            half_of(program, *o, arch, t) == half_of(program, e->op, arch, t)) {
+        const struct ew_op * op = ew_find(*o, program->dtype);
+        if (op && (op->has_exact || !program->exact)) { // a copy has no loop
+            assert(n < EW_PROGRAM_OPS);
             ops[n++] = op;
         }
     }
@@ -189,10 +101,11 @@ bool ew_exact(const struct kernel_spec * spec) {
     return kernel_has_exact(spec) && spec->precision == KERNEL_EXACT;
 }
 
-bool ew_is_mixed(const struct kernel_spec * spec) {
+const struct aie_program * ew_program(const struct kernel_spec * spec) {
     enum dtype t = spec->output.dtype;
-    return t == DTYPE_F32 && !ew_exact(spec) &&
-           program_of(spec->op, t) == program_of(KERNEL_OP_ADD, t);
+    return ew_find(spec->op, t)
+               ? aie_program_for(spec->arch, AIE_LAYOUT_WAYS, spec->op, t, ew_exact(spec))
+               : NULL;
 }
 
 bool ew_fast(const struct ew_op * e, enum dtype t, bool exact) {
@@ -220,13 +133,6 @@ int ew_loops_of(const struct ew_op * const * ops, int n_ops, enum dtype t, bool 
     return n;
 }
 
-static int ew_loops(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact,
-                    struct ew_loop loops[EW_MAX_LOOPS], bool * staged) {
-    const struct ew_op * ops[EW_PROGRAM_OPS];
-    int n_ops = ew_program_ops(e, arch, t, exact, ops);
-    return ew_loops_of(ops, n_ops, t, exact, loops, staged);
-}
-
 static int loop_number(const struct ew_loop * loops, int n, const struct ew_op * e,
                        const struct ew_stage * s) {
     for (int i = 0; i < n; i++) {
@@ -238,13 +144,13 @@ static int loop_number(const struct ew_loop * loops, int n, const struct ew_op *
 }
 
 // In a program with stages, a script: the numbers of the loops to run, from 1, EW_SCRIPT_BITS each.
-uint32_t ew_index(const struct kernel_spec * spec) {
-    enum dtype t = spec->output.dtype;
-    bool exact = ew_exact(spec);
-    const struct ew_op * e = ew_find(spec->op, t);
+uint32_t ew_index(const struct aie_program * program, enum kernel_op op) {
+    enum dtype t = program->dtype;
+    const struct ew_op *e = ew_find(op, t), *ops[EW_PROGRAM_OPS];
     struct ew_loop loops[EW_MAX_LOOPS];
-    bool staged;
-    int n = ew_loops(e, spec->arch, t, exact, loops, &staged), shift = 0;
+    bool staged, exact = program->exact;
+    int n_ops = ew_program_ops(program, ops), shift = 0;
+    int n = ew_loops_of(ops, n_ops, t, exact, loops, &staged);
     uint32_t script = 0;
     if (!staged) {
         return (uint32_t) loop_number(loops, n, e, NULL);
@@ -275,10 +181,10 @@ int ew_unroll(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exa
     return t == DTYPE_F16 && !e->native && e->unroll > 2 ? 2 : e->unroll;
 }
 
-int ew_trip_words(const struct kernel_spec * spec) {
-    enum dtype t = spec->output.dtype;
-    const struct ew_op * e = ew_find(spec->op, t);
-    return lanes_step(spec->arch, t, e->native) * ew_unroll(e, spec->arch, t, ew_exact(spec)) / 4;
+int ew_trip_words(const struct aie_program * program, enum aie_arch arch, enum kernel_op op) {
+    enum dtype t = program->dtype;
+    const struct ew_op * e = ew_find(op, t);
+    return lanes_step(arch, t, e->native) * ew_unroll(e, arch, t, program->exact) / 4;
 }
 
 // ---- parameters ----

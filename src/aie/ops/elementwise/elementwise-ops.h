@@ -51,11 +51,9 @@ struct ew_loop {
 };
 enum { EW_MAX_LOOPS = 31, EW_SCRIPT_BITS = 5 };
 
-// The ops of the program that e belongs to, in its order; returns how many. A program serves a
-// datatype, and its ops share a PDI.
+// The ops of a program that have loops there, in its order; returns how many.
 enum { EW_PROGRAM_OPS = 31 };
-int ew_program_ops(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact,
-                   const struct ew_op * ops[EW_PROGRAM_OPS]);
+int ew_program_ops(const struct aie_program * program, const struct ew_op * ops[EW_PROGRAM_OPS]);
 
 // Lane functions on native lanes (ops-native.c); b is unused where there is one input.
 struct val int_add(struct lanes * l, struct val a, struct val b);

@@ -54,7 +54,7 @@ static int fold(const struct tensor * a, const struct tensor * b, struct group g
 }
 
 static enum status plan_contiguous(const struct tensor * a, const struct tensor * b,
-                                   struct plan * plan, struct error * err) {
+                                   struct ew_plan * plan, struct error * err) {
     int64_t es = dtype_size(a->dtype);
     struct group g[8];
     int n = fold(a, b, g);
@@ -159,7 +159,7 @@ static int nest(const struct tensor * const t[PLAN_OPERANDS], bool splat,
 }
 
 // How far along dims[level] one piece can go: 0 when not even one step.
-static int64_t piece_limit(const struct plan * plan, int level, int n_operands) {
+static int64_t piece_limit(const struct ew_plan * plan, int level, int n_operands) {
     int64_t inner = 1;
     for (int i = 0; i < level; i++) {
         inner *= plan->dims[i].extent;
@@ -191,7 +191,7 @@ static int64_t piece_limit(const struct plan * plan, int level, int n_operands) 
 }
 
 // Runs as large as descriptors allow, but not so large that columns stay idle.
-static enum status choose_level(struct plan * plan, int n, int n_operands, int columns,
+static enum status choose_level(struct ew_plan * plan, int n, int n_operands, int columns,
                                 struct error * err) {
     int64_t runs = 1, best = 0;
     for (int level = n - 1; level >= 0 && runs <= MAX_RUNS && best < columns; level--) {
@@ -216,7 +216,7 @@ static enum status choose_level(struct plan * plan, int n, int n_operands, int c
 }
 
 static enum status plan_strided(const struct kernel_spec * spec, const struct tensor * b,
-                                struct plan * plan, struct error * err) {
+                                struct ew_plan * plan, struct error * err) {
     const struct tensor *a = &spec->inputs[0], *out = &spec->output;
     const int n_operands = spec->n_inputs + 1;
     bool splat = b->ne[0] != a->ne[0];
@@ -234,7 +234,8 @@ static enum status plan_strided(const struct kernel_spec * spec, const struct te
     return n < 0 ? ST_UNSUPPORTED : choose_level(plan, n, n_operands, ops_columns(spec), err);
 }
 
-enum status plan_make(const struct kernel_spec * spec, struct plan * plan, struct error * err) {
+enum status ew_plan_make(const struct kernel_spec * spec, struct ew_plan * plan,
+                         struct error * err) {
     const struct tensor *a = &spec->inputs[0], *out = &spec->output;
     const struct tensor * b = spec->n_inputs > 1 ? &spec->inputs[1] : a; // one input: all linear
     memset(plan, 0, sizeof *plan);
@@ -248,7 +249,7 @@ enum status plan_make(const struct kernel_spec * spec, struct plan * plan, struc
 // ---- pieces ----
 
 // Offsets of run number `index` in bytes.
-static void run_offsets(const struct plan * plan, int64_t index, int64_t offset[PLAN_OPERANDS]) {
+static void run_offsets(const struct ew_plan * plan, int64_t index, int64_t offset[PLAN_OPERANDS]) {
     for (int o = 0; o < PLAN_OPERANDS; o++) {
         offset[o] = 0;
     }
@@ -275,8 +276,8 @@ static int64_t share(int64_t left, int64_t total, int64_t runs, int64_t limit, i
 // The same of one run without gaps that all columns work on: the first has most, so that all end
 // together. Whole rounds of chunks make shorter streams, and fill all of a queue; an incomplete
 // round and a short chunk would be tasks of their own there. The last piece may have them.
-static int64_t share_of_one(const struct plan * plan, const struct plan_cursor * c, int64_t words,
-                            int columns) {
+static int64_t share_of_one(const struct ew_plan * plan, const struct plan_cursor * c,
+                            int64_t words, int columns) {
     bool is_linear = plan->mode == PLAN_LINEAR;
     int64_t cores = plan->cores > 1 ? plan->cores : 1;
     int64_t limit = !is_linear   ? MAX_PIECE_WORDS
@@ -310,7 +311,7 @@ static struct plan_walk splat_word(struct plan_piece * piece, int64_t offset) {
 }
 
 // The next piece of a contiguous run; returns how many words are still to do.
-static int64_t next_contiguous(const struct plan * plan, const int64_t at[PLAN_OPERANDS],
+static int64_t next_contiguous(const struct ew_plan * plan, const int64_t at[PLAN_OPERANDS],
                                struct plan_cursor * c, int columns, struct plan_piece * out) {
     int64_t words = (plan->run_bytes + 3) / 4, take;
     if (plan->mode == PLAN_PERIOD) {
@@ -335,7 +336,7 @@ static int64_t next_contiguous(const struct plan * plan, const int64_t at[PLAN_O
 }
 
 // The same with gaps, in steps along dims[level].
-static int64_t next_strided(const struct plan * plan, const int64_t at[PLAN_OPERANDS],
+static int64_t next_strided(const struct ew_plan * plan, const int64_t at[PLAN_OPERANDS],
                             struct plan_cursor * c, int columns, struct plan_piece * out) {
     struct plan_dim dims[PLAN_DIMS];
     memcpy(dims, plan->dims, sizeof dims);
@@ -362,8 +363,8 @@ static int64_t next_strided(const struct plan * plan, const int64_t at[PLAN_OPER
     return total - c->done;
 }
 
-bool plan_next(const struct plan * plan, struct plan_cursor * c, int columns,
-               struct plan_piece * out) {
+bool ew_plan_next(const struct ew_plan * plan, struct plan_cursor * c, int columns,
+                  struct plan_piece * out) {
     if (c->run >= plan->runs) {
         return false;
     }

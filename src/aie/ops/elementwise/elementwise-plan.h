@@ -32,7 +32,7 @@ struct plan_walk {
 // The walk of one operand over n dimensions; false when one descriptor cannot do it.
 bool plan_walk_make(const struct plan_dim * dims, int n, int operand, struct plan_walk * out);
 
-struct plan {
+struct ew_plan {
     enum plan_mode mode;
     int64_t element_bytes;
     int64_t run_bytes;
@@ -50,6 +50,9 @@ struct plan {
     int64_t lead;
     int cores; // that share a piece; 0: one
     int ways;  // pieces that are told together, and so have one length; 0: one
+    // Who works, and the program that has the op's loop: among the decoder's, or alone.
+    struct spread_crew crew;
+    const struct aie_program * program;
 };
 
 // What a lone core's queues hold at once, where nothing else is in them.
@@ -72,9 +75,10 @@ struct plan_cursor { // zero-initialised: at the start
     int pieces;   // of it
 };
 
-enum status plan_make(const struct kernel_spec * spec, struct plan * plan, struct error * err);
-bool plan_next(const struct plan * plan, struct plan_cursor * c, int columns,
-               struct plan_piece * out);
+enum status ew_plan_make(const struct kernel_spec * spec, struct ew_plan * plan,
+                         struct error * err);
+bool ew_plan_next(const struct ew_plan * plan, struct plan_cursor * c, int columns,
+                  struct plan_piece * out);
 
 // The streams of a core, for the spread.
 extern const struct spread_buffer ew_buffers[SPREAD_STREAMS];

@@ -16,8 +16,7 @@ enum { FILL_STORES = 8 }; // per trip when a splatted input is spread over its b
 struct program {
     struct lanes lanes;
     struct asm_program * p;
-    int32_t memory;             // where the core's own begins
-    const struct ew_op * group; // any op of it
+    int32_t memory; // where the core's own begins
 
     struct asm_reg chunks, trips, trips_last, op, stream_b, splat_b, splat_byte; // parameters
     struct asm_reg a, b, out;    // addresses of the current buffers, as scalars
@@ -564,23 +563,20 @@ static void write_program(struct program * w, enum dtype t) {
     asm_jump(w->p, wait);
 }
 
-static enum status make_program(const struct kernel_spec * spec, bool alone,
-                                struct ew_program * out, struct error * err) {
-    enum dtype t = spec->output.dtype;
-    struct program w = {.group = ew_find(spec->op, t), .exact = ew_exact(spec)};
+// only: with this op alone; KERNEL_OP_COUNT: with all.
+static enum status make_program(const struct aie_program * of, enum aie_arch arch,
+                                enum kernel_op only, struct ew_program * out, struct error * err) {
+    enum dtype t = of->dtype;
+    struct program w = {.exact = of->exact};
     const size_t page_bytes = LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES;
     _Static_assert(sizeof out->pool == EW_POOL_PAGES * LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES,
                    "the pages fit");
-    if (!w.group) {
-        return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op),
-                         dtype_name(t));
-    }
-    if (asm_new(spec->arch, &w.p) != ST_OK) {
+    if (asm_new(arch, &w.p) != ST_OK) {
         return error_set(err, ST_NO_MEMORY, "aie: out of memory");
     }
-    w.memory = (int32_t) aie_target(spec->arch)->own_window;
-    w.ops[0] = w.group;
-    w.n_ops = alone ? 1 : ew_program_ops(w.group, spec->arch, t, w.exact, w.ops);
+    w.memory = (int32_t) aie_target(arch)->own_window;
+    w.ops[0] = ew_find(only, t);
+    w.n_ops = w.ops[0] ? 1 : ew_program_ops(of, w.ops);
     write_program(&w, t);
     enum status st = asm_finish(w.p, &out->code, err);
     for (int i = 0; i < w.n_pages; i++) {
@@ -590,17 +586,15 @@ static enum status make_program(const struct kernel_spec * spec, bool alone,
     out->pool_at = (uint32_t) w.pool_at;
     out->pool_size = (size_t) w.n_pages * page_bytes;
     asm_free(w.p);
-    return st == ST_OK ? ST_OK
-                       : error_prefix(err, st, "aie: %s_%s",
-                                      ew_program_name(w.group, spec->arch, t), dtype_name(t));
+    return st == ST_OK ? ST_OK : error_prefix(err, st, "aie: %s", of->name);
 }
 
-enum status elementwise_program(const struct kernel_spec * spec, struct ew_program * out,
-                                struct error * err) {
-    return make_program(spec, false, out, err);
+enum status elementwise_program(const struct aie_program * of, enum aie_arch arch,
+                                struct ew_program * out, struct error * err) {
+    return make_program(of, arch, KERNEL_OP_COUNT, out, err);
 }
 
-enum status elementwise_alone(const struct kernel_spec * spec, struct ew_program * out,
-                              struct error * err) {
-    return make_program(spec, true, out, err);
+enum status elementwise_alone(const struct aie_program * of, enum aie_arch arch, enum kernel_op op,
+                              struct ew_program * out, struct error * err) {
+    return make_program(of, arch, op, out, err);
 }

@@ -1,24 +1,10 @@
 // move-array: the instruction streams of moves. The array is that of the elementwise ops of a
 // decoder layer, or the mixed one that has their program too; a copy uses its shims and memtiles
 // alone, a cast its cores too.
-#include "move.h"
-
 #include "aie/ops/mixed.h"
-
-#include <stdio.h>
+#include "aie/plan/plan.h"
 
 enum { SHIM_BD_IN, SHIM_BD_OUT };
-
-// The elementwise kernel whose program and index stand for the move.
-static struct kernel_spec stand_in(const struct kernel_spec * spec, enum kernel_op op) {
-    struct tensor t = tensor_contiguous(DTYPE_F32, (const int64_t[TENSOR_DIMS]){64, 1, 1, 1});
-    return (struct kernel_spec){.op = op,
-                                .arch = spec->arch,
-                                .columns = spec->columns,
-                                .n_inputs = kernel_op_info(op)->n_inputs,
-                                .inputs = {t, t},
-                                .output = t};
-}
 
 static const struct {
     enum dtype from, to;
@@ -29,7 +15,7 @@ static const struct {
     [KERNEL_OP_FROM_BF16] = {DTYPE_BF16, DTYPE_F32},
 };
 
-enum status move_supports(const struct kernel_spec * spec, struct error * err) {
+static enum status check(const struct kernel_spec * spec, struct error * err) {
     const enum dtype from = spec->inputs[0].dtype, to = spec->output.dtype;
     bool copy = spec->op == KERNEL_OP_COPY;
     if (spec->n_inputs != 1) {
@@ -39,14 +25,7 @@ enum status move_supports(const struct kernel_spec * spec, struct error * err) {
         return error_set(err, ST_UNSUPPORTED, "%s from %s to %s", kernel_op_name(spec->op),
                          dtype_name(from), dtype_name(to));
     }
-    struct move_plan plan;
-    return move_plan_make(spec, &plan, err);
-}
-
-enum status move_image(const struct kernel_spec * spec, struct array_program * out,
-                       struct error * err) {
-    struct kernel_spec add = stand_in(spec, KERNEL_OP_ADD);
-    return elementwise_image(&add, out, err);
+    return ST_OK;
 }
 
 // ---- instruction stream ----
@@ -88,8 +67,8 @@ static void start_cast(const struct flow * f, const struct kernel_spec * spec, i
                                    .chunk = chunk * size / 4,
                                    .last = last * size / 4};
     }
-    struct kernel_spec loop = stand_in(spec, spec->op);
-    uint32_t trip = (uint32_t) ew_trip_words(&loop);
+    const struct aie_program * layer = &aie_programs[AIE_PROGRAM_LAYER_F32];
+    uint32_t trip = (uint32_t) ew_trip_words(layer, spec->arch, spec->op);
     for (int i = 0; i < crew->cores; i++) {
         if (!spread_chunks(&s, i)) {
             continue;
@@ -99,7 +78,7 @@ static void start_cast(const struct flow * f, const struct kernel_spec * spec, i
             [EW_PARAM_CHUNKS] = spread_chunks(&s, i),
             [EW_PARAM_TRIPS] = (chunk + trip - 1) / trip,
             [EW_PARAM_TRIPS_LAST] = (end + trip - 1) / trip,
-            [EW_PARAM_OP] = ew_index(&loop),
+            [EW_PARAM_OP] = ew_index(layer, spec->op),
         };
         struct flow_tile at = spread_core(&s, col, i);
         txn_block_write(f->t, image_addr(at.col, at.row, EW_PARAMS), params, EW_PARAM_ARGS);
@@ -137,39 +116,33 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, const struct
                               .mixed_columns = copy ? 0 : mixed_columns(ops_columns(spec))});
 }
 
-void move_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    struct move_plan plan;
-    if (move_plan_make(spec, &plan, NULL) == ST_OK && crew_for(spec, &plan).mixed) {
-        snprintf(name, KERNEL_NAME_MAX, "%s", MIXED_NAME);
-        return;
+enum status move_plan(struct aie_plan * p, struct error * err) {
+    struct move_plan * plan = &p->of.move;
+    enum status st = check(&p->spec, err);
+    st = st == ST_OK ? move_plan_make(&p->spec, plan, err) : st;
+    if (st == ST_OK) {
+        plan->crew = crew_for(&p->spec, plan);
+        p->program = &aie_programs[plan->crew.mixed ? AIE_PROGRAM_DECODER : AIE_PROGRAM_LAYER_F32];
     }
-    snprintf(name, KERNEL_NAME_MAX, "%s_%s",
-             ew_program_name(ew_find(KERNEL_OP_ADD, DTYPE_F32), spec->arch, DTYPE_F32),
-             dtype_name(DTYPE_F32));
+    return st;
 }
 
-enum status move_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                       struct error * err) {
-    struct move_plan plan;
-    enum status st = move_supports(spec, err);
-    if (st == ST_OK) {
-        st = move_plan_make(spec, &plan, err);
-    }
-    if (st != ST_OK) {
-        return st;
-    }
+enum status move_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
+                        struct error * err) {
+    const struct kernel_spec * spec = &p->spec;
+    const struct move_plan * plan = &p->of.move;
+    const struct spread_crew * crew = &plan->crew;
     const struct aie_target * target = aie_target(spec->arch);
     struct txn t;
     struct flow f = {&t, target};
-    txn_begin(&t, ops_columns(spec), target->device_generation);
-    struct spread_crew crew = crew_for(spec, &plan);
+    txn_begin(&t, p->columns, target->device_generation);
     struct move_cursor cursor = {0};
     struct move_piece piece;
-    bool few = crew.mixed && spec->op != KERNEL_OP_COPY; // copies need no core
-    int columns = few ? mixed_columns(ops_columns(spec)) : ops_columns(spec);
-    for (int col = 0; move_plan_next(&plan, &cursor, crew.columns, &piece);) {
-        start_column(&f, spec, col, &piece, &crew);
-        if (++col == columns || cursor.run == plan.runs) {
+    bool few = crew->mixed && spec->op != KERNEL_OP_COPY; // copies need no core
+    int columns = few ? mixed_columns(p->columns) : p->columns;
+    for (int col = 0; move_plan_next(plan, &cursor, crew->columns, &piece);) {
+        start_column(&f, spec, col, &piece, crew);
+        if (++col == columns || cursor.run == plan->runs) {
             for (int c = 0; c < col; c++) {
                 flow_wait(&f, c, 0);
             }

@@ -23,10 +23,11 @@ struct move_plan {
     int64_t unit_step[MOVE_OPERANDS];  // from a unit's first word to its second
     struct move_dim dims[MOVE_DIMS];
     int n_dims;
-    int level;      // a run is dims[0..level], pieces are cut along dims[level]
-    int64_t limit;  // of dims[level] in one piece
-    int64_t runs;   // of what is outside
-    int64_t pieces; // of all runs, where nobody waits for more
+    int level;               // a run is dims[0..level], pieces are cut along dims[level]
+    int64_t limit;           // of dims[level] in one piece
+    int64_t runs;            // of what is outside
+    int64_t pieces;          // of all runs, where nobody waits for more
+    struct spread_crew crew; // who works
 };
 
 struct move_piece { // the work of one column
@@ -45,9 +46,6 @@ bool move_plan_next(const struct move_plan * plan, struct move_cursor * c, int c
 
 // ---- the family ----
 
-enum status move_supports(const struct kernel_spec * spec, struct error * err);
-void move_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
-enum status move_image(const struct kernel_spec * spec, struct array_program * out,
-                       struct error * err);
-enum status move_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                       struct error * err);
+enum status move_plan(struct aie_plan * p, struct error * err);
+enum status move_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
+                        struct error * err);

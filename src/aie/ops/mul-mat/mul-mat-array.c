@@ -14,38 +14,28 @@
 // tiles will need on their way out.
 #include "mul-mat-design.h"
 
-#include "aie/ops/mixed.h"
 #include "aie/ops/ops.h"
-
-#include <stdio.h>
+#include "aie/plan/plan.h"
 
 const uint8_t mm_mem_lock_init[MM_MEM_LOCKS] = {2, 0, 2, 0, 1, 0, 1, 0, 1, 0, 1, 0, 2, 0};
 
 // ---- front door ----
 
-enum status mul_mat_supports(const struct kernel_spec * spec, struct error * err) {
-    struct mm_plan plan;
-    return mm_plan_make(spec, &plan, err);
-}
-
-bool mul_mat_is_vector(const struct kernel_spec * spec) {
-    struct mm_plan plan = {0};
-    return mm_plan_make(spec, &plan, NULL) == ST_OK && plan.is_vector;
-}
-
-// Whether it runs on the mixed PDI.
+// Those of few rows in bf16 run among the decoder's programs.
 static bool is_mixed(const struct mm_plan * p) {
     return p->is_vector && p->t->in == DTYPE_BF16;
 }
 
-void mul_mat_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    struct mm_plan plan = {0};
-    if (mm_plan_make(spec, &plan, NULL) == ST_OK && is_mixed(&plan)) {
-        snprintf(name, KERNEL_NAME_MAX, "%s", MIXED_NAME);
-    } else {
-        snprintf(name, KERNEL_NAME_MAX, "mul_mat_%s_%s", mm_type_name(mm_type_for(spec)),
-                 plan.is_vector ? "gemv" : "gemm");
+enum status mul_mat_plan(struct aie_plan * p, struct error * err) {
+    struct mm_plan * plan = &p->of.product;
+    enum status st = mm_plan_make(&p->spec, plan, err);
+    if (st == ST_OK) {
+        enum aie_layout layout = plan->is_vector ? AIE_LAYOUT_GEMV : AIE_LAYOUT_GEMM;
+        p->program = is_mixed(plan)
+                         ? &aie_programs[AIE_PROGRAM_DECODER]
+                         : aie_program_for(p->spec.arch, layout, p->spec.op, plan->t->in, false);
     }
+    return st;
 }
 
 // ---- configuration ----
@@ -100,14 +90,17 @@ static void route_gemm(struct array * a, const struct mm_plan * p, int col) {
     array_token_route(a, col);
 }
 
-enum status mul_mat_image(const struct kernel_spec * spec, struct array_program * out,
-                          struct error * err) {
+static const struct mm_type * type_of(const struct aie_program * of, enum aie_arch arch) {
+    return of->code == AIE_CODE_GEMM_SHARED ? mm_shared_type(arch) : mm_type(arch, of->dtype);
+}
+
+enum status mul_mat_image(const struct aie_program * of, enum aie_arch arch,
+                          struct array_program * out, struct error * err) {
     struct asm_code code = {0};
-    const struct mm_type * t = mm_type_for(spec);
-    struct mm_plan plan = {0};
-    bool converts = mm_plan_make(spec, &plan, NULL) == ST_OK && is_mixed(&plan);
-    enum status st = converts ? mm_vector_program(spec->arch, &code, err)
-                              : mm_program(spec->arch, t, &code, NULL, err);
+    bool converts = of->code == AIE_CODE_GEMV, unpacks = of->code == AIE_CODE_UNPACK;
+    enum status st = converts  ? mm_vector_program(arch, &code, err)
+                     : unpacks ? mm_unpack_program(arch, &code, err)
+                               : mm_program(arch, type_of(of, arch), &code, NULL, err);
     *out = (struct array_program){.code = code.bytes,
                                   .size = code.size,
                                   .locks = mm_lock_init,
@@ -116,31 +109,23 @@ enum status mul_mat_image(const struct kernel_spec * spec, struct array_program 
     return st;
 }
 
-enum status mm_unpack_image(const struct kernel_spec * spec, struct array_program * out,
-                            struct error * err) {
-    struct asm_code code = {0};
-    enum status st = mm_unpack_program(spec->arch, &code, err);
-    *out = (struct array_program){
-        .code = code.bytes, .size = code.size, .locks = mm_lock_init, .n_locks = MM_LOCK_COUNT};
-    return st;
-}
-
-enum status mul_mat_pdi(const struct kernel_spec * spec, const struct array_program * program,
-                        uint8_t ** pdi, size_t * size, struct error * err) {
-    struct mm_plan plan;
-    enum status st = mm_plan_make(spec, &plan, err);
-    if (st != ST_OK) {
-        return st;
-    }
+enum status mul_mat_pdi(const struct aie_program * of, enum aie_arch arch, int columns,
+                        const struct array_program * program, uint8_t ** pdi, size_t * size,
+                        struct error * err) {
+    const struct mm_plan any = {// all plans of gemm have these
+                                .t = type_of(of, arch),
+                                .columns = columns,
+                                .core_rows =
+                                    columns < MMP_CORE_ROWS_GEMM ? columns : MMP_CORE_ROWS_GEMM};
     struct array a;
-    array_begin(&a, spec->arch);
-    for (int col = 0; col < plan.columns; col++) {
+    array_begin(&a, arch);
+    for (int col = 0; col < any.columns; col++) {
         array_mem(&a, col, mm_mem_lock_init, MM_MEM_LOCKS);
-        for (int i = 0; i < plan.core_rows; i++) {
+        for (int i = 0; i < any.core_rows; i++) {
             array_core(&a, col, ARRAY_ROW_CORE + i, program);
-            standing_bds(&a, &plan, col, ARRAY_ROW_CORE + i);
+            standing_bds(&a, &any, col, ARRAY_ROW_CORE + i);
         }
-        route_gemm(&a, &plan, col);
+        route_gemm(&a, &any, col);
     }
     return array_end(&a, pdi, size, err);
 }
@@ -261,22 +246,20 @@ static void write_stream(const struct design * d) {
     }
 }
 
-enum status mul_mat_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                          struct error * err) {
+enum status mul_mat_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
+                           struct error * err) {
     struct txn t;
     struct sheet sheet = {0};
-    struct design d = {
-        .spec = spec, .flow = {.t = &t, .target = aie_target(spec->arch)}, .sheet = &sheet};
-    enum status st = mm_plan_make(spec, &d.plan, err);
-    if (st != ST_OK) {
-        return st;
-    }
+    struct design d = {.spec = &p->spec,
+                       .plan = p->of.product,
+                       .flow = {.t = &t, .target = aie_target(p->spec.arch)},
+                       .sheet = &sheet};
     d.ways = d.plan.is_vector ? &mm_gemv_ways : &mm_gemm_ways;
     // Standing descriptors begin and end with ping: with an even number of tiles and slices.
     bool many = has_many(&d.plan);
     d.standing = many && is_whole(&d.plan) && all_tiles(&d) % 2 == 0;
     d.core_bd = many && !d.standing ? CORE_BDS : 0;
-    txn_begin(&t, ops_columns(spec), d.flow.target->device_generation);
+    txn_begin(&t, p->columns, d.flow.target->device_generation);
     write_stream(&d);
     return txn_end(&t, insts, n_words, err);
 }

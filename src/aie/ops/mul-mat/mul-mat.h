@@ -28,7 +28,7 @@
 
 #include "aie/array/array.h"
 #include "aie/asm/asm.h"
-#include "kernel/kernel.h"
+#include "aie/plan/programs.h"
 
 // ---- datatypes ----
 
@@ -93,7 +93,6 @@ static inline bool mm_by_columns(const struct mm_type * t, enum kernel_blocks bl
 }
 // Gemm's program in bf16 has further tasks, MM_PARAM_MANY: it makes f32 bf16, and where there is
 // room beside its loops, blocks (UNPACK); where not, products of many rows of b may take them.
-#define MM_MANY_NAME "mul_mat_bf16_gemm"
 static inline bool mm_has_tasks(const struct mm_type * t) {
     return t->in == DTYPE_BF16 && !t->shared;
 }
@@ -347,20 +346,17 @@ extern const struct mm_type mm_aie2_types[MM_TYPES], mm_aie2p_types[MM_TYPES], m
 
 // ---- the family ----
 
-enum status mul_mat_supports(const struct kernel_spec * spec, struct error * err);
-void mul_mat_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
-// What a core of UNPACK is loaded with.
-enum status mm_unpack_image(const struct kernel_spec * spec, struct array_program * out,
-                            struct error * err);
-enum status mul_mat_image(const struct kernel_spec * spec, struct array_program * out,
-                          struct error * err);
+struct aie_plan;
+enum status mul_mat_plan(struct aie_plan * p, struct error * err);
+enum status mul_mat_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
+                           struct error * err);
+enum status mul_mat_image(const struct aie_program * of, enum aie_arch arch,
+                          struct array_program * out, struct error * err);
 // Locks of a memtile on which the products of few rows hang, behind those of spread.h.
 enum { MM_MEM_LOCKS = 14 };
 extern const uint8_t mm_mem_lock_init[MM_MEM_LOCKS];
-bool mul_mat_is_vector(const struct kernel_spec * spec);                           // gemv
 bool mul_mat_panel(const struct kernel_spec * product, struct kernel_panel * out); // aie_panel
 // The array of products that are no vectors: a program for all cores.
-enum status mul_mat_pdi(const struct kernel_spec * spec, const struct array_program * program,
-                        uint8_t ** pdi, size_t * size, struct error * err);
-enum status mul_mat_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                          struct error * err);
+enum status mul_mat_pdi(const struct aie_program * of, enum aie_arch arch, int columns,
+                        const struct array_program * program, uint8_t ** pdi, size_t * size,
+                        struct error * err);

@@ -8,11 +8,9 @@
 // A total runs through the columns from west to east: each hands its share to its neighbour, the
 // last one writes. It holds what earlier rounds gave, so the columns of a short round are the
 // eastern ones.
-#include "rows-plan.h"
-
 #include "aie/ops/mixed.h"
+#include "aie/plan/plan.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { SHIM_BD_A, SHIM_BD_A_PAD, SHIM_BD_OUT, SHIM_BD_SINK, SHIM_BD_B };
@@ -89,7 +87,7 @@ static enum status check_output(const struct kernel_spec * spec, const struct ro
     return ST_OK;
 }
 
-enum status rows_supports(const struct kernel_spec * spec, struct error * err) {
+static enum status check(const struct kernel_spec * spec, struct error * err) {
     const struct rows_op * op = rows_find(spec->op);
     int most = kernel_op_info(spec->op)->n_inputs;
     int least = spec->op == KERNEL_OP_SOFT_MAX ? 1 : most;
@@ -125,14 +123,13 @@ enum status rows_supports(const struct kernel_spec * spec, struct error * err) {
     if (st == ST_OK && spec->op == KERNEL_OP_RMS_NORM_MUL) {
         st = check_weights(spec, err);
     }
-    struct rows_plan plan;
-    return st == ST_OK ? rows_plan_make(spec, &plan, err) : st;
+    return st;
 }
 
-enum status rows_image(const struct kernel_spec * spec, struct array_program * out,
-                       struct error * err) {
+enum status rows_image(const struct aie_program * of, enum aie_arch arch,
+                       struct array_program * out, struct error * err) {
     struct rows_code program;
-    enum status st = rows_compile(spec, &program, err);
+    enum status st = rows_compile(of, arch, &program, err);
     if (st != ST_OK) {
         return st;
     }
@@ -595,7 +592,7 @@ enum { ROW_CYCLES = 150 }; // in each pass
 
 // Where there are several runs, columns take them by turns: then all do.
 static struct spread_crew crew_for(const struct kernel_spec * spec, const struct rows_plan * plan,
-                                   int columns) {
+                                   const struct aie_program * program, int columns) {
     uint64_t words = (uint64_t) tensor_elements(&spec->inputs[0]), rows = (uint64_t) plan->rows;
     bool alone = (plan->streamed && !plan->held) || plan->op->out == RW_OUT_TOTAL ||
                  (is_odd(plan) && rows_per_chunk(plan) < 2);
@@ -603,7 +600,7 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, const struct
         .words = words,
         .all_words = plan->has_b ? 2 * words : words,
         .words_a_cycle = ops_stream_words(spec),
-        .may_mix = rows_is_mixed(spec),
+        .may_mix = program == &aie_programs[AIE_PROGRAM_ROWS_LAYER],
         .mixed_columns = mixed_columns(columns),
         .cycles = words * word_cycles(plan) +
                   (plan->flat ? 0 : rows * (uint64_t) plan->op->passes * ROW_CYCLES),
@@ -616,11 +613,18 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, const struct
                                    : SPREAD_CORES});
 }
 
-void rows_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    struct rows_plan plan;
-    bool mixed = rows_plan_make(spec, &plan, NULL) == ST_OK &&
-                 crew_for(spec, &plan, ops_columns(spec)).mixed;
-    snprintf(name, KERNEL_NAME_MAX, "%s", mixed ? MIXED_NAME : rows_program_name(spec));
+enum status rows_plan(struct aie_plan * p, struct error * err) {
+    const struct kernel_spec * spec = &p->spec;
+    struct rows_plan * plan = &p->of.rows;
+    enum status st = check(spec, err);
+    st = st == ST_OK ? rows_plan_make(spec, plan, err) : st;
+    if (st == ST_OK) {
+        bool exact = kernel_has_exact(spec) && spec->precision == KERNEL_EXACT;
+        p->program = aie_program_for(spec->arch, AIE_LAYOUT_ALIKE, spec->op, DTYPE_F32, exact);
+        plan->crew = crew_for(spec, plan, p->program, p->columns);
+        p->program = plan->crew.mixed ? &aie_programs[AIE_PROGRAM_DECODER] : p->program;
+    }
+    return st;
 }
 
 static void end_held(const struct flow * f, const struct rows_plan * plan, struct spread_crew crew,
@@ -633,31 +637,25 @@ static void end_held(const struct flow * f, const struct rows_plan * plan, struc
     }
 }
 
-enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                       struct error * err) {
-    struct rows_plan plan;
-    enum status st = rows_supports(spec, err);
-    if (st == ST_OK) {
-        st = rows_plan_make(spec, &plan, err);
-    }
-    if (st != ST_OK) {
-        return st;
-    }
+enum status rows_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
+                        struct error * err) {
+    const struct kernel_spec * spec = &p->spec;
+    const struct rows_plan * plan = &p->of.rows;
     const struct aie_target * target = aie_target(spec->arch);
     struct txn t;
     struct flow flow = {&t, target};
-    txn_begin(&t, ops_columns(spec), target->device_generation);
+    txn_begin(&t, p->columns, target->device_generation);
     struct rows_cursor cursor = {0};
     struct rows_piece piece;
-    bool total = plan.op->out == RW_OUT_TOTAL;
-    struct spread_crew crew = crew_for(spec, &plan, ops_columns(spec));
+    bool total = plan->op->out == RW_OUT_TOTAL;
+    struct spread_crew crew = plan->crew;
     int used = 0; // columns
     for (bool first_round = true;; first_round = false) {
-        int n = (int) rows_plan_pieces_left(&plan, spec, cursor, crew.columns);
-        int first = total ? ops_columns(spec) - n : 0;
+        int n = (int) rows_plan_pieces_left(plan, spec, cursor, crew.columns);
+        int first = total ? p->columns - n : 0;
         for (int i = 0; i < n; i++) {
-            rows_plan_next(&plan, spec, &cursor, crew.columns, &piece);
-            struct column c = {flow, spec, &plan, &piece, first + i, crew};
+            rows_plan_next(plan, spec, &cursor, crew.columns, &piece);
+            struct column c = {flow, spec, plan, &piece, first + i, crew};
             start_column(&c, (struct place){first_round, total && i > 0, total && i + 1 < n});
         }
         if (n == 0) {
@@ -668,8 +666,8 @@ enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_
             flow_wait(&flow, first + i, 0);
         }
     }
-    if (plan.held) {
-        end_held(&flow, &plan, crew, used);
+    if (plan->held) {
+        end_held(&flow, plan, crew, used);
     }
     return txn_end(&t, insts, n_words, err);
 }

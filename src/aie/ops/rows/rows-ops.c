@@ -12,19 +12,19 @@
 #define NEAREST AIE_ROUND_NEAREST_EVEN
 
 static const struct rows_op ops[] = {
-    // op, program, rounding, its number there, passes, result, and the types of input and result
-    {KERNEL_OP_SUM_ROWS, RW_REDUCE, CUT, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_MEAN, RW_REDUCE, CUT, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_SUM, RW_REDUCE, CUT, 0, 1, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_ARGMAX, RW_REDUCE, CUT, 1, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_I32},
-    {KERNEL_OP_ARGSORT, RW_REDUCE, CUT, 4, 1, RW_OUT_ROW, DTYPE_F32, DTYPE_I32},
-    {KERNEL_OP_COUNT_EQUAL, RW_REDUCE, CUT, 2, 1, RW_OUT_TOTAL, DTYPE_I32, DTYPE_I32},
-    {KERNEL_OP_CROSS_ENTROPY_LOSS, RW_REDUCE, NEAREST, 3, 2, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_NORM, RW_LAYER, CUT, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_RMS_NORM, RW_LAYER, CUT, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_RMS_NORM_MUL, RW_LAYER, CUT, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_L2_NORM, RW_LAYER, CUT, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_SOFT_MAX, RW_LAYER, NEAREST, 2, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    // op, rounding, its number in its program, passes, result, and the types of input and result
+    {KERNEL_OP_SUM_ROWS, CUT, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_MEAN, CUT, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_SUM, CUT, 0, 1, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_ARGMAX, CUT, 1, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_I32},
+    {KERNEL_OP_ARGSORT, CUT, 4, 1, RW_OUT_ROW, DTYPE_F32, DTYPE_I32},
+    {KERNEL_OP_COUNT_EQUAL, CUT, 2, 1, RW_OUT_TOTAL, DTYPE_I32, DTYPE_I32},
+    {KERNEL_OP_CROSS_ENTROPY_LOSS, NEAREST, 3, 2, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_NORM, CUT, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_RMS_NORM, CUT, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_RMS_NORM_MUL, CUT, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_L2_NORM, CUT, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_SOFT_MAX, NEAREST, 2, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
 };
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 
@@ -39,24 +39,6 @@ const struct rows_op * rows_find(enum kernel_op op) {
 
 bool rows_fast(const struct kernel_spec * spec) {
     return kernel_has_exact(spec) && spec->precision == KERNEL_FAST;
-}
-
-static bool is_exact(const struct kernel_spec * spec) {
-    return kernel_has_exact(spec) && !rows_fast(spec);
-}
-
-bool rows_is_mixed(const struct kernel_spec * spec) {
-    return rows_find(spec->op)->program == RW_LAYER && !is_exact(spec);
-}
-
-// Apart from the programs, so that who has no compiler has the names.
-const char * rows_program_name(const struct kernel_spec * spec) {
-    static const char * const names[RW_PROGRAMS] = {
-        [RW_LAYER] = "rows_layer",
-        [RW_REDUCE] = "rows_reduce",
-    };
-    static const char * const exact_names[RW_PROGRAMS] = {[RW_LAYER] = "rows_layer_exact"};
-    return (is_exact(spec) ? exact_names : names)[rows_find(spec->op)->program];
 }
 
 // ---- what all passes are made of ----
@@ -296,24 +278,23 @@ static void layer_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX
     rows_soft_max(w, op_label[2]);
 }
 
-const struct rows_program rows_programs[RW_PROGRAMS] = {
-    [RW_LAYER] = {.prepare = layer_prepare,
-                  .passes = layer_passes,
-                  .n_indices = 3,
-                  .n_sums = 3,
-                  .n_args = 7,
-                  .n_best = 2,
-                  .sink = true,
-                  .halves = true,
-                  .first_const = RW_SLOT_FACTOR + 3,
-                  .exp_vectors = 2},
-    [RW_REDUCE] = {.prepare = set_rounding,
-                   .passes = reduce_passes,
-                   .n_indices = 5,
-                   .n_sums = 6,
-                   .n_args = 1,
-                   .n_best = 3,
-                   .total = true,
-                   .first_const = RW_SLOT_FACTOR,
-                   .exp_vectors = 1},
-};
+const struct rows_program rows_layer = {.prepare = layer_prepare,
+                                        .passes = layer_passes,
+                                        .n_indices = 3,
+                                        .n_sums = 3,
+                                        .n_args = 7,
+                                        .n_best = 2,
+                                        .sink = true,
+                                        .halves = true,
+                                        .first_const = RW_SLOT_FACTOR + 3,
+                                        .exp_vectors = 2};
+
+const struct rows_program rows_reduce = {.prepare = set_rounding,
+                                         .passes = reduce_passes,
+                                         .n_indices = 5,
+                                         .n_sums = 6,
+                                         .n_args = 1,
+                                         .n_best = 3,
+                                         .total = true,
+                                         .first_const = RW_SLOT_FACTOR,
+                                         .exp_vectors = 1};

@@ -19,6 +19,7 @@ struct rows_plan {
     int64_t run_rows,
         runs;         // runs of rows with the same slope and sink, along which b goes on or repeats
     int64_t b_period; // rows of b before it repeats
+    struct spread_crew crew; // who works
 };
 
 struct rows_piece {            // the work of one column

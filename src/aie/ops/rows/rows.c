@@ -343,44 +343,51 @@ static void write_program(struct rows_writer * w) {
     program->passes(w, labels);
 }
 
-static enum status write_with(const struct kernel_spec * spec, int exp_vectors, bool alone,
-                              struct rows_code * out, struct error * err) {
-    struct rows_writer w = {.program = &rows_programs[rows_find(spec->op)->program],
-                            .alone = alone,
-                            .fast = rows_fast(spec),
-                            .exp_vectors = exp_vectors};
-    if (asm_new(spec->arch, &w.p) != ST_OK) {
+static const struct rows_program * writer_of(const struct aie_program * of) {
+    return of->code == AIE_CODE_ROWS_LAYER ? &rows_layer : &rows_reduce;
+}
+
+// Norms and softmax are the functions that may be fast.
+static bool is_fast(const struct aie_program * of) {
+    return of->code == AIE_CODE_ROWS_LAYER && !of->exact;
+}
+
+static enum status write_with(const struct aie_program * of, enum aie_arch arch, int exp_vectors,
+                              bool alone, struct rows_code * out, struct error * err) {
+    struct rows_writer w = {
+        .program = writer_of(of), .alone = alone, .fast = is_fast(of), .exp_vectors = exp_vectors};
+    if (asm_new(arch, &w.p) != ST_OK) {
         return error_set(err, ST_NO_MEMORY, "aie: out of memory");
     }
     write_program(&w);
     enum status st = asm_finish(w.p, &out->code, err);
     lanes_pool_bytes(&w.lanes, out->pool);
-    for (int lane = 0; lane < aie_target(spec->arch)->lanes; lane++) {
+    for (int lane = 0; lane < aie_target(arch)->lanes; lane++) {
         store_u32(out->pool + RW_SLOT_LANES * LANES_POOL_SLOT_BYTES + 4 * lane, (uint32_t) lane);
     }
     rows_log_tables(out->tables);
     asm_free(w.p);
-    return st == ST_OK ? ST_OK : error_prefix(err, st, "aie: %s", rows_program_name(spec));
+    return st == ST_OK ? ST_OK : error_prefix(err, st, "aie: %s", of->name);
 }
 
-static enum status make_program(const struct kernel_spec * spec, bool alone, struct rows_code * out,
-                                struct error * err) {
+static enum status make_program(const struct aie_program * of, enum aie_arch arch, bool alone,
+                                struct rows_code * out, struct error * err) {
     // Where two vectors side by side are too much for the program memory, one has to do; the trips
     // of the fast exponential overlap, which is better.
-    int most = rows_fast(spec) ? 1 : rows_programs[rows_find(spec->op)->program].exp_vectors;
+    int most = is_fast(of) ? 1 : writer_of(of)->exp_vectors;
     enum status st = ST_INVALID;
     for (int vectors = most; vectors > 0 && st == ST_INVALID; vectors--) {
-        st = write_with(spec, vectors, alone, out, err);
+        st = write_with(of, arch, vectors, alone, out, err);
     }
     return st;
 }
 
-enum status rows_compile(const struct kernel_spec * spec, struct rows_code * out,
+enum status rows_compile(const struct aie_program * of, enum aie_arch arch, struct rows_code * out,
                          struct error * err) {
-    return make_program(spec, false, out, err);
+    return make_program(of, arch, false, out, err);
 }
 
-enum status rows_soft_max_alone(const struct kernel_spec * spec, struct rows_code * out,
-                                struct error * err) {
-    return make_program(spec, true, out, err);
+enum status rows_soft_max_alone(const struct aie_program * of, enum aie_arch arch,
+                                struct rows_code * out, struct error * err) {
+    return make_program(of, arch, true, out, err);
 }

@@ -115,12 +115,8 @@ static const uint8_t rows_lock_init[RW_LOCK_COUNT] = {2, 0, 2, 0, 2, 0, 0, 0, 0,
 
 enum rows_out { RW_OUT_ROW, RW_OUT_SCALAR, RW_OUT_TOTAL };
 
-// Ops of one program share a PDI: what a decoder layer has, and the rest.
-enum rows_program_id { RW_LAYER, RW_REDUCE, RW_PROGRAMS };
-
 struct rows_op {
     enum kernel_op op;
-    enum rows_program_id program;
     enum aie_rounding round; // of conversions, where the op is exact
     int index;               // the number by which the program knows it; some ops share their code
     int passes;
@@ -130,8 +126,6 @@ struct rows_op {
 
 const struct rows_op * rows_find(enum kernel_op op); // NULL: there is none
 bool rows_fast(const struct kernel_spec * spec);     // whether the program is a fast one
-bool rows_is_mixed(const struct kernel_spec * spec); // whether the mixed PDI has its program
-const char * rows_program_name(const struct kernel_spec * spec);
 
 // A program, as rows-ops.c lists them: its passes, and what it wants of the driver.
 enum { RW_MAX_INDEX = 5 };
@@ -152,7 +146,7 @@ struct rows_program {
     int first_const; // slots from here on are free for constants
     int exp_vectors; // the most that rows_writer.exp_vectors may be
 };
-extern const struct rows_program rows_programs[RW_PROGRAMS];
+extern const struct rows_program rows_layer, rows_reduce;
 
 struct rows_code { // the core program and the content of its pool
     struct asm_code code;
@@ -160,11 +154,11 @@ struct rows_code { // the core program and the content of its pool
     uint8_t tables[RW_TABLE_BYTES];
 };
 void rows_log_tables(uint8_t bytes[RW_TABLE_BYTES]);
-enum status rows_compile(const struct kernel_spec * spec, struct rows_code * out,
+enum status rows_compile(const struct aie_program * of, enum aie_arch arch, struct rows_code * out,
                          struct error * err);
 // With SOFT_MAX alone of its program's ops: how much of it that is. Nothing runs on it.
-enum status rows_soft_max_alone(const struct kernel_spec * spec, struct rows_code * out,
-                                struct error * err);
+enum status rows_soft_max_alone(const struct aie_program * of, enum aie_arch arch,
+                                struct rows_code * out, struct error * err);
 
 // ---- inside the program: what the passes of rows-ops.c are written with ----
 
@@ -206,9 +200,8 @@ struct val rows_get_lanes(struct rows_writer * w, int slot);
 
 // ---- the family ----
 
-enum status rows_supports(const struct kernel_spec * spec, struct error * err);
-void rows_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
-enum status rows_image(const struct kernel_spec * spec, struct array_program * out,
-                       struct error * err);
-enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                       struct error * err);
+enum status rows_plan(struct aie_plan * p, struct error * err);
+enum status rows_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
+                        struct error * err);
+enum status rows_image(const struct aie_program * of, enum aie_arch arch,
+                       struct array_program * out, struct error * err);
