@@ -5,6 +5,7 @@
 #include "validate-kernel.h"
 
 #include "aie/aie.h"
+#include "aie/target/times.h"
 #include "amdxdna/amdxdna.h"
 
 #include <stdio.h>
@@ -56,7 +57,7 @@ enum status kernel_run(struct lab * l, const struct lab_kernel * k, int n, doubl
                               .pdi_size = k->pdi.size,
                               .insts = k->insts,
                               .n_insts = k->n_insts,
-                              .us = kernel_us(&k->spec),
+                              .us = aie_us(k->spec.arch, aie_cycles(&k->spec)),
                               .tag = 1,
                               .n_operands = k->n_operands};
     enum status st = ST_OK;

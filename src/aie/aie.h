@@ -11,6 +11,10 @@
 // ST_OK when this kernel can be made, ST_UNSUPPORTED with the reason otherwise.
 enum status aie_supports(const struct kernel_spec * spec, struct error * err);
 
+// About how many cycles it takes, rather too many than too few: aie_plan.cycles. Of any spec,
+// also of a kernel that others make.
+uint64_t aie_cycles(const struct kernel_spec * spec);
+
 // How the quantized weights of a product best lie in memory, which is given for one row of b and
 // weights that lie row behind row. False: as they do.
 bool aie_panel(const struct kernel_spec * product, struct kernel_panel * out);

@@ -126,7 +126,7 @@ struct hsac_launch { // a kernel of a GPU
 };
 
 // ROCr 7.2 waits 50 ms for a batch and then ends the process. So many microseconds may a batch
-// take, and what a kernel computes, at the slowest clock that the driver sets (kernel_us); its
+// take, and what a kernel computes, at the slowest clock that the driver sets (aie_us); its
 // instruction stream comes on top. Each dispatch has its price besides, and each change of the PDI,
 // which is 180 us with our smaller kernels and 590 with the products.
 #define HSAC_BATCH_US    45000

@@ -126,12 +126,6 @@ bool kernel_arch_parse(const char * text, enum aie_arch * out);
 // of it: it is the directory that a kernel's files lie in.
 void kernel_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
 
-// About how many cycles it takes, rather too many than too few.
-uint64_t kernel_cycles(const struct kernel_spec * spec);
-// The same in microseconds, at the slowest clock that the driver gives the array; of any cycles.
-uint64_t kernel_us(const struct kernel_spec * spec);
-uint64_t kernel_us_of(enum aie_arch arch, uint64_t cycles);
-
 // The binaries of one kernel: a configuration for the array, shared by every shape of an op and
 // datatype, and the instruction stream that drives it for one shape. The stream's operands are the
 // inputs in order, then the output.

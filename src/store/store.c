@@ -5,6 +5,7 @@
 #include "store-impl.h"
 
 #include "aie/aie.h"
+#include "aie/target/times.h"
 #include "aie/verify/verify.h"
 #include "cache.h"
 #include "record.h"
@@ -586,7 +587,7 @@ static struct kernel_spec spec_here(const struct store * s, const struct kernel_
 uint64_t store_us(const struct store * s, const struct kernel_spec * spec) {
     struct kernel_spec here = *spec;
     here.columns = here.columns ? here.columns : s->columns;
-    return kernel_us(&here);
+    return aie_us(here.arch, aie_cycles(&here));
 }
 
 static enum status get(struct store * s, const struct kernel_spec * asked, bool may_compile,

@@ -84,7 +84,7 @@ void store_set_uploads(struct store * s, const struct store_uploads * uploads); 
 // Columns of the device's array, where they are fewer than its architecture has: kernels are for so
 // many, and have names of their own. 0: all. Before the first kernel.
 void store_set_columns(struct store * s, int columns);
-uint64_t store_us(const struct store * s, const struct kernel_spec * spec); // kernel_us on so many
+uint64_t store_us(const struct store * s, const struct kernel_spec * spec); // about how long it takes there
 
 // Says on that log what is wrong with the packs for an architecture: a directory that is not there,
 // or none at all where there is no compiler. Once, when a device begins.

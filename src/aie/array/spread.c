@@ -200,12 +200,11 @@ static uint32_t held_all(const struct spread_held * h) { // of a core; results h
 
 // Cycles until all is done, and for telling everyone. Sets the lead of a crew.
 static uint64_t crew_cycles(const struct spread_work * w, struct spread_crew * crew) {
-    enum { COLUMN = 4500 }; // for telling one
     uint64_t ways = (uint64_t) (crew->columns * crew->ways), all = ways * (uint64_t) crew->cores;
     uint64_t flow = (crew->mixed ? w->all_words : w->words) / (ways * w->words_a_cycle);
     uint64_t work = w->cycles / all;
     uint64_t way = (uint64_t) crew->cores * w->telling +
-                   (w->way_telling ? w->way_telling : COLUMN) +
+                   (w->way_telling ? w->way_telling : (uint64_t) w->times->column) +
                    (crew->ways == 1 ? w->lone_telling : 0);
     uint64_t busy = work > flow ? work : flow;
     if (!crew->mixed) { // between two chunks a channel rests
@@ -213,9 +212,9 @@ static uint64_t crew_cycles(const struct spread_work * w, struct spread_crew * c
         busy = channel > busy ? channel : busy;
     }
     if (w->most_words) { // who gets more is told again, when the first is done
-        enum { AGAIN = 60000 };
         uint64_t most = (uint64_t) crew->cores * w->most_words;
-        busy += (w->words / ways > 0 ? (w->words / ways - 1) / most : 0) * AGAIN;
+        busy +=
+            (w->words / ways > 0 ? (w->words / ways - 1) / most : 0) * (uint64_t) w->times->again;
     }
     crew->lead = busy ? w->words / ways * way / busy : 0;
     // The last has a fourth of an even share at least; where telling takes longer than leads even
@@ -238,7 +237,6 @@ static void try_crew(const struct spread_work * w, struct spread_crew crew,
 // where it saves more than a third of what a load takes. What saves so much is of a prompt, where
 // its neighbours are larger and have loaded another one anyway.
 struct spread_crew spread_crew_for(const struct spread_work * w) {
-    enum { LOAD = 150000 };
     uint64_t least = UINT64_MAX, least_mixed = UINT64_MAX;
     struct spread_crew best = {.columns = 1, .ways = 1, .cores = 1}, best_mixed = best;
     for (int columns = w->least_columns;;) {
@@ -258,7 +256,8 @@ struct spread_crew spread_crew_for(const struct spread_work * w) {
                 .columns = all ? columns : w->mixed_columns, .ways = 1, .cores = 1, .mixed = true},
             &best_mixed, &least_mixed);
         if (columns == w->most_columns) {
-            return w->may_mix && least_mixed < least + LOAD ? best_mixed : best;
+            return w->may_mix && least_mixed < least + (uint64_t) w->times->load ? best_mixed
+                                                                                 : best;
         }
         columns = 2 * columns < w->most_columns ? 2 * columns : w->most_columns;
     }

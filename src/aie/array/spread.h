@@ -27,6 +27,8 @@
 
 #include "flow.h"
 
+#include "aie/target/times.h"
+
 enum { SPREAD_A, SPREAD_B, SPREAD_OUT, SPREAD_STREAMS };
 enum { SPREAD_CORES = 4, SPREAD_PAIR = 2 };
 // Locks of the memtile, without and with those of chunks that it holds.
@@ -41,6 +43,7 @@ struct spread_crew {
     bool mixed;    // a core among others with other programs, else one of four that are alike
 };
 struct spread_work {
+    const struct aie_times * times;  // of the chip
     uint64_t words;                  // that pass the shims
     uint64_t all_words;              // that pass a lone core's one channel
     uint64_t words_a_cycle;          // of a stream

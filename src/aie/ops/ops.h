@@ -83,6 +83,7 @@ uint32_t ew_index(const struct aie_program * program, enum kernel_op op); // for
 // of stages or what is as long.
 enum ew_weight { EW_NATIVE, EW_SUM, EW_LANES, EW_STAGES, EW_WEIGHTS };
 enum ew_weight ew_weight(const struct ew_op * e);
+bool ew_is_plain(enum kernel_op op); // on f32 lanes one loop that is no series
 // Words of each input that one loop trip covers; divides EW_CHUNK_WORDS.
 int ew_trip_words(const struct aie_program * program, enum aie_arch arch, enum kernel_op op);
 
@@ -108,6 +109,7 @@ enum status elementwise_alone(const struct aie_program * of, enum aie_arch arch,
 
 struct aie_plan;
 enum status elementwise_plan(struct aie_plan * p, struct error * err);
+uint64_t elementwise_bound(const struct kernel_spec * spec);
 enum status elementwise_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
                                struct error * err);
 enum status elementwise_image(const struct aie_program * of, enum aie_arch arch,

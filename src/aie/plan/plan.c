@@ -3,6 +3,8 @@
 // without pdi.c has no compiler: streams are not code.
 #include "plan.h"
 
+#include "bound.h"
+
 #include "aie/aie.h"
 
 #include <stdio.h>
@@ -10,17 +12,18 @@
 struct aie_family {
     // Fills in the program and its own part of the plan, whose spec and columns are there.
     enum status (*plan)(struct aie_plan *, struct error *);
+    uint64_t (*bound)(const struct kernel_spec *); // cycles of the cores, see bound.h
     enum status (*stream)(const struct aie_plan *, uint32_t **, size_t *, struct error *);
 };
 
 // What its cores are loaded with is in pdi.c.
 static const struct aie_family families[KERNEL_FAMILIES] = {
-    [KERNEL_ELEMENTWISE] = {elementwise_plan, elementwise_stream},
-    [KERNEL_ROWS] = {rows_plan, rows_stream},
-    [KERNEL_PRODUCT] = {mul_mat_plan, mul_mat_stream},
-    [KERNEL_CONVERSION] = {convert_plan, convert_stream},
-    [KERNEL_MOVE] = {move_plan, move_stream},
-    [KERNEL_ATTENTION] = {attention_plan, attention_stream},
+    [KERNEL_ELEMENTWISE] = {elementwise_plan, elementwise_bound, elementwise_stream},
+    [KERNEL_ROWS] = {rows_plan, rows_bound, rows_stream},
+    [KERNEL_PRODUCT] = {mul_mat_plan, mul_mat_bound, mul_mat_stream},
+    [KERNEL_CONVERSION] = {convert_plan, convert_bound, convert_stream},
+    [KERNEL_MOVE] = {move_plan, move_bound, move_stream},
+    [KERNEL_ATTENTION] = {attention_plan, attention_bound, attention_stream},
 };
 
 static const struct aie_family * family_of(enum kernel_op op) {
@@ -60,7 +63,13 @@ enum status aie_plan(const struct kernel_spec * spec, struct aie_plan * out, str
     }
     out->spec = *spec;
     out->columns = ops_columns(spec);
+    out->cycles = aie_cycles(spec);
     return family_of(spec->op)->plan(out, err);
+}
+
+uint64_t aie_cycles(const struct kernel_spec * spec) {
+    uint64_t cores = family_of(spec->op)->bound(spec), host = bound_host(spec);
+    return cores > host ? cores : host;
 }
 
 enum status aie_stream(const struct aie_plan * plan, uint32_t ** insts, size_t * n_words,

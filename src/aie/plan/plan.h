@@ -18,8 +18,9 @@
 struct aie_plan {
     struct kernel_spec spec;
     const struct aie_program * program;
-    int columns; // of the array: the spec's, or all
-    union {      // by the family of the spec's op
+    int columns;     // of the array: the spec's, or all
+    uint64_t cycles; // about how many it takes, rather too many than too few
+    union {          // by the family of the spec's op
         struct ew_plan elementwise;
         struct rows_plan rows;
         struct mm_plan product;

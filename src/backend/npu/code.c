@@ -7,6 +7,7 @@
 #include "npu.h"
 
 #include "aie/image/image.h"
+#include "aie/target/times.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +141,7 @@ static enum status upload(struct code_heap * h, struct store_kernel * k, bool ho
     hsac_host_end(h->agent, addr, size);
     s->kernel = k;
     s->addr = addr;
-    s->us = kernel_us_of(h->arch, txn_cycles(k->insts, k->n_insts));
+    s->us = aie_us(h->arch, txn_cycles(k->insts, k->n_insts));
     k->device = s;
     link_newest(h, s);
     return ST_OK;

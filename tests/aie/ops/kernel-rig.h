@@ -183,7 +183,7 @@ static inline void rig_run(struct rig * r, const struct kernel_spec * spec,
         fail_msg("%s: %llu loads that are not aligned or meet no memory", name,
                  (unsigned long long) counters.stray_loads);
     }
-    uint64_t most = kernel_cycles(spec) + txn_cycles(code->insts, code->n_insts);
+    uint64_t most = aie_cycles(spec) + txn_cycles(code->insts, code->n_insts);
     if (counters.last_cycles > most) {
         fail_msg("%s takes %llu cycles, and was said to take at most %llu", name,
                  (unsigned long long) counters.last_cycles, (unsigned long long) most);

@@ -4,7 +4,7 @@
 #include "attention.h"
 
 #include "aie/ops/mixed.h"
-#include "aie/ops/ops.h"
+#include "aie/plan/bound.h"
 
 #include <string.h>
 
@@ -233,12 +233,6 @@ static int pass_blocks(int64_t words) {
     return best;
 }
 
-// Loading the attention's PDI and the decoder's again takes as long as so many cycles.
-static const int64_t mixed_most_cycles[AIE_ARCH_COUNT] = {
-    [AIE_ARCH_AIE2] = 1 << 20,
-    [AIE_ARCH_AIE2P] = 3 << 20,
-};
-
 // Where there are more cores than items, heads that share K and V can be shared out, and these are
 // read more than once. Is it worth it? A row takes a core a twelfth of a cycle for each number of K
 // and V; another item has to be told.
@@ -274,7 +268,7 @@ static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
     lone.group_items = ops_parts(p->group, heads);
     lone.items = others * lone.group_items;
     int64_t cycles = ops_parts(lone.items, cores) * p->n_kv * (p->dk + p->dv);
-    if (cycles <= mixed_most_cycles[spec->arch] && lay_out(&lone, heads, p->item_queries)) {
+    if (cycles <= aie_times(spec->arch)->mixed_most && lay_out(&lone, heads, p->item_queries)) {
         lone.pass_blocks = pass_blocks(at_item_words(&lone));
         *p = lone;
     }
@@ -327,4 +321,29 @@ struct at_item at_plan_item(const struct at_plan * p, int64_t i) {
     item.query = first_of(i % p->query_items, p->item_queries, p->queries);
     item.batch = i / p->query_items;
     return item;
+}
+
+// ---- how long it takes ----
+
+// Keys and values pass all cores of a column, for so many rows at a time at least; each row then
+// has its products and exponentials.
+uint64_t attention_bound(const struct kernel_spec * spec) {
+    enum { ITEM = 4, SHORT_HEADS = 256, KEYS = 64 };
+    const struct aie_times * t = aie_times(spec->arch);
+    const struct tensor *q = &spec->inputs[AT_Q], *k = &spec->inputs[AT_K], *out = &spec->output;
+    uint64_t columns = spec->columns ? (uint64_t) spec->columns : BOUND_COLUMNS;
+    uint64_t size = (uint64_t) (q->ne[0] + out->ne[0]), keys = (uint64_t) (k->ne[1] + KEYS);
+    uint64_t groups = (uint64_t) (k->ne[2] * q->ne[3]), step = (uint64_t) t->attention_step;
+    uint64_t rows = k->ne[2] > 0 ? (uint64_t) (q->ne[1] * q->ne[2] / k->ne[2]) : 0;
+    uint64_t at_once = size <= SHORT_HEADS ? 4 * ITEM : ITEM;
+    uint64_t items = groups * ((rows + at_once - 1) / at_once);
+    uint64_t rows_each = (rows < at_once ? rows : at_once) / AT_CORES + 1;
+    uint64_t cycles =
+        (items + columns - 1) / columns * (step + keys * (size + rows_each * (size / 12 + 24)));
+    // Of few rows and not too many keys it is done by half of the columns, by two cores of each.
+    uint64_t few = columns / 2 > 0 ? columns / 2 * 2 : 1, most = (uint64_t) t->attention_lone;
+    uint64_t lone =
+        (items + few - 1) / few * (step + keys * (2 * size + (rows + 1) * (size / 12 + 24)));
+    lone = rows <= AT_FEW_ROWS ? (lone < most ? lone : most) : 0;
+    return ((uint64_t) t->start + (cycles > lone ? cycles : lone)) * (uint64_t) t->core_factor;
 }

@@ -225,6 +225,7 @@ static inline int at_core_rows(const struct at_plan * p, int core) {
 
 struct aie_plan;
 enum status attention_plan(struct aie_plan * p, struct error * err);
+uint64_t attention_bound(const struct kernel_spec * spec);
 enum status attention_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
                              struct error * err);
 enum status attention_image(const struct aie_program * of, enum aie_arch arch,

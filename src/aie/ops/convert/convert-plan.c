@@ -5,6 +5,7 @@
 
 #include "aie/array/array.h"
 #include "aie/ops/ops.h"
+#include "aie/plan/bound.h"
 
 enum {
     GRAIN = 8,               // rows are padded to a multiple of this
@@ -272,4 +273,28 @@ bool convert_plan_next(const struct convert_plan * plan, struct convert_cursor *
         c->layer++;
     }
     return true;
+}
+
+// ---- how long it takes ----
+
+// Each column has its share of 64 rows at a time. What slices take where one core of it works, for
+// the shape may leave no turns to the others.
+static uint64_t unpack_bound(const struct kernel_spec * spec) {
+    enum { UNITS = 4 };
+    const struct aie_times * t = aie_times(spec->arch);
+    const struct tensor * out = &spec->output;
+    enum kernel_blocks kind = kernel_blocks_of(spec);
+    uint64_t n = (uint64_t) ops_columns(spec);
+    uint64_t all = (uint64_t) (out->ne[1] * out->ne[2] * out->ne[3]);
+    int once = kernel_block_once(kind);
+    bool turns = n >= UNITS && once > 0 && out->ne[0] % (UNITS * once) == 0;
+    const int * slice = turns ? t->unpack_turn : t->unpack_slice;
+    uint64_t slices = (all + 64 * n - 1) / (64 * n) * (uint64_t) (out->ne[0] / 64) + UNITS;
+    return (uint64_t) t->start +
+           slices * (uint64_t) (slice[0] + (bound_looks_up(kind) ? slice[1] : 0));
+}
+
+uint64_t convert_bound(const struct kernel_spec * spec) {
+    return spec->op == KERNEL_OP_UNPACK ? unpack_bound(spec)
+                                        : bound_elements(spec, &aie_times(spec->arch)->plain);
 }

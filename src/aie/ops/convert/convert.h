@@ -153,6 +153,7 @@ struct unpack_plan {
 // ---- the family ----
 
 enum status convert_plan(struct aie_plan * p, struct error * err);
+uint64_t convert_bound(const struct kernel_spec * spec);
 enum status convert_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
                            struct error * err);
 // Whether it runs where products of many rows do, and then (convert-many.c).

@@ -5,6 +5,7 @@
 // the operands and waits. Tile descriptors are written for each run instead of looping for ever, so
 // that lengths may be anything and every queue is empty when the run is over.
 #include "aie/ops/mixed.h"
+#include "aie/plan/bound.h"
 #include "aie/plan/plan.h"
 
 #include <string.h>
@@ -194,6 +195,7 @@ static struct spread_crew crew_for(const struct kernel_spec * spec,
     bool streams_b = spec->n_inputs > 1 && tensor_elements(&spec->inputs[1]) > 1;
     int inputs = streams_b ? 2 : 1;
     return spread_crew_for(&(struct spread_work){
+        .times = aie_times(spec->arch),
         .words = words,
         .all_words = (uint64_t) inputs * words,
         .words_a_cycle = ops_stream_words(spec),
@@ -226,6 +228,13 @@ enum status elementwise_plan(struct aie_plan * p, struct error * err) {
         p->program = plan->crew.mixed ? &aie_programs[AIE_PROGRAM_DECODER] : plan->program;
     }
     return st;
+}
+
+uint64_t elementwise_bound(const struct kernel_spec * spec) {
+    const struct aie_times * t = aie_times(spec->arch);
+    return spec->op == KERNEL_OP_ROTATE
+               ? bound_scattered(spec, &t->heavy)
+               : bound_elements(spec, ew_is_plain(spec->op) ? &t->plain : &t->heavy);
 }
 
 // Long pieces move in full chunks; short ones in about eight for each core, so that loading,

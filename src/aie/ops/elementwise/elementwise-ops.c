@@ -71,6 +71,11 @@ enum ew_weight ew_weight(const struct ew_op * e) {
     return heavy ? EW_STAGES : e->native ? EW_NATIVE : sum ? EW_SUM : EW_LANES;
 }
 
+bool ew_is_plain(enum kernel_op op) {
+    const struct ew_op * e = find(floats, N_FLOATS, op);
+    return e && e->fn && !e->has_exact;
+}
+
 // ---- the programs ----
 
 int ew_program_ops(const struct aie_program * program, const struct ew_op * ops[EW_PROGRAM_OPS]) {

@@ -104,7 +104,8 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, const struct
     uint64_t elements = (uint64_t) tensor_elements(&spec->output);
     uint64_t size = copy ? (uint64_t) dtype_size(spec->output.dtype) : 4;
     return spread_crew_for(
-        &(struct spread_work){.words = elements * size / 4,
+        &(struct spread_work){.times = aie_times(spec->arch),
+                              .words = elements * size / 4,
                               .all_words = elements * size / 4,
                               .words_a_cycle = ops_stream_words(spec),
                               .cycles = copy ? 0 : elements * (f16 ? 6 : 1),

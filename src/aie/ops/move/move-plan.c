@@ -3,6 +3,8 @@
 // that lie end to end in both are one.
 #include "move.h"
 
+#include "aie/plan/bound.h"
+
 #include <string.h>
 
 enum {
@@ -201,4 +203,8 @@ bool move_plan_next(const struct move_plan * plan, struct move_cursor * c, int c
         c->run++;
     }
     return true;
+}
+
+uint64_t move_bound(const struct kernel_spec * spec) {
+    return bound_scattered(spec, &aie_times(spec->arch)->plain);
 }

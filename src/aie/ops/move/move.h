@@ -47,5 +47,6 @@ bool move_plan_next(const struct move_plan * plan, struct move_cursor * c, int c
 // ---- the family ----
 
 enum status move_plan(struct aie_plan * p, struct error * err);
+uint64_t move_bound(const struct kernel_spec * spec);
 enum status move_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
                         struct error * err);

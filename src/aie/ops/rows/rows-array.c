@@ -597,6 +597,7 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, const struct
     bool alone = (plan->streamed && !plan->held) || plan->op->out == RW_OUT_TOTAL ||
                  (is_odd(plan) && rows_per_chunk(plan) < 2);
     return spread_crew_for(&(struct spread_work){
+        .times = aie_times(spec->arch),
         .words = words,
         .all_words = plan->has_b ? 2 * words : words,
         .words_a_cycle = ops_stream_words(spec),

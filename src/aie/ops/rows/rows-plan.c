@@ -5,6 +5,8 @@
 // anywhere.
 #include "rows-plan.h"
 
+#include "aie/plan/bound.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -233,4 +235,45 @@ int64_t rows_plan_pieces_left(const struct rows_plan * plan, const struct kernel
         n++;
     }
     return n;
+}
+
+// ---- how long it takes ----
+
+enum {
+    KEPT = 2016, // words of a row that a core keeps,
+    HELD = 8192, // that a memtile holds
+};
+
+// Rows of softmax that no memtile holds: one core of each column that has the program, among other
+// programs half of them, works through them, and makes x * scale + slope * mask anew in each of
+// three passes.
+static uint64_t long_soft(const struct kernel_spec * spec) {
+    const struct aie_times * t = aie_times(spec->arch);
+    const struct tensor * x = &spec->inputs[0];
+    uint64_t rows = (uint64_t) (x->ne[1] * x->ne[2] * x->ne[3]);
+    uint64_t columns = ((uint64_t) ops_columns(spec) + 1) / 2;
+    bool masked = spec->n_inputs > 1 && tensor_elements(&spec->inputs[1]) > 0;
+    int word = t->long_soft[masked] + (spec->precision == KERNEL_EXACT ? t->long_soft[2] : 0);
+    return (uint64_t) t->start +
+           (rows + columns - 1) / columns * (uint64_t) (x->ne[0] * word + t->row);
+}
+
+uint64_t rows_bound(const struct kernel_spec * spec) {
+    const struct aie_times * t = aie_times(spec->arch);
+    const struct tensor * x = &spec->inputs[0];
+    uint64_t rows = (uint64_t) (x->ne[1] * x->ne[2] * x->ne[3]), n = (uint64_t) x->ne[0];
+    bool soft = spec->op == KERNEL_OP_SOFT_MAX, loss = spec->op == KERNEL_OP_CROSS_ENTROPY_LOSS;
+    if (soft && t->long_soft[0] && x->ne[0] > HELD) {
+        return long_soft(spec);
+    }
+    const struct aie_row_times * p = soft ? &t->soft_max : loss ? &t->loss : &t->other_rows;
+    int word = n <= KEPT ? p->kept : n <= HELD ? p->held : p->streamed;
+    word = spec->op == KERNEL_OP_ARGSORT ? t->sort + (int) (n / 8) : word; // each with each
+    uint64_t most = bound_most_words(spec), columns = bound_columns(spec);
+    if (rows) { // a row stays with one core, and the last ones leave some idle
+        uint64_t workers = columns * (n <= HELD && !loss ? BOUND_CORES : 1);
+        most = most / rows * ((rows + workers - 1) / workers * workers);
+    }
+    uint64_t cycles = most * (uint64_t) word + rows * (uint64_t) t->row;
+    return bound_mixed(spec, (uint64_t) t->start + cycles / columns) * (uint64_t) t->core_factor;
 }

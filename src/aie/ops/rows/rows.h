@@ -201,6 +201,7 @@ struct val rows_get_lanes(struct rows_writer * w, int slot);
 // ---- the family ----
 
 enum status rows_plan(struct aie_plan * p, struct error * err);
+uint64_t rows_bound(const struct kernel_spec * spec);
 enum status rows_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
                         struct error * err);
 enum status rows_image(const struct aie_program * of, enum aie_arch arch,
