@@ -46,7 +46,7 @@ plant kernel base/base.h fits
 plant kernel aie/asm/asm.h refused
 plant aie/asm aie/target/target.h fits
 plant aie/target aie/asm/asm.h refused
-plant aie/verify aie/ops/ops.h refused
+plant aie/verify aie/plan/plan.h refused
 plant emu/aie aie/isa/isa.h fits
 plant emu/aie aie/target/target.h refused
 plant hsa tensor/tensor.h refused
