@@ -19,7 +19,7 @@ static const char * const state_names[CACHE_STATES] = {[CACHE_GOOD] = "good",
 
 const char * cache_own_identity(void) {
     const struct store_compiler * own = store_own_compiler();
-    return own && own->compile_pdi ? own->identity : NULL; // else nothing is kept
+    return own && own->pdi ? own->identity : NULL; // else nothing is kept
 }
 
 int cache_failed(const struct error * err) {

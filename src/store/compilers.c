@@ -3,16 +3,15 @@
 // a pack that has an op's programs serves all of its shapes so.
 #include "store.h"
 
-#include "aie/aie.h"
+#include "aie/plan/plan.h"
 #include "compiler-identity.h" // made by cmake/Identity.cmake
 
 static const struct store_compiler aie = {
-    .supports = aie_supports,
-    .program_name = aie_program_name,
+    .plan = aie_plan,
 #ifdef GGML_HSA_JIT_COMPILE
-    .compile_pdi = aie_compile_pdi,
+    .pdi = aie_pdi,
 #endif
-    .compile_insts = aie_compile_insts,
+    .stream = aie_stream,
     .identity = AIE_COMPILER_IDENTITY,
 };
 

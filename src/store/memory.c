@@ -109,11 +109,15 @@ void memory_pin(struct store * s, struct entry * e) {
     }
 }
 
+void memory_add(struct store * s, struct entry * e) {
+    e->older = s->newest;
+    *(s->newest ? &s->newest->newer : &s->oldest) = e;
+    s->newest = e;
+}
+
 void memory_unpin(struct store * s, struct entry * e) {
     if (--e->pins == 0) {
-        e->older = s->newest;
-        *(s->newest ? &s->newest->newer : &s->oldest) = e;
-        s->newest = e;
+        memory_add(s, e);
         memory_make_room(s);
     }
 }
@@ -122,6 +126,14 @@ void store_put(struct store * s, struct store_kernel * k) {
     pthread_mutex_lock(&s->lock);
     memory_unpin(s, entry_of(k));
     pthread_mutex_unlock(&s->lock);
+}
+
+void store_program_name(struct store_kernel * k, char name[KERNEL_NAME_MAX]) {
+    const struct asked * asked = &entry_of(k)->asked;
+    name[0] = '\0';
+    if (asked->planned && !k->foreign) {
+        aie_pdi_name(asked->plan.program, asked->plan.spec.columns, name);
+    }
 }
 
 uint64_t store_gone(struct store * s) {
@@ -192,9 +204,10 @@ void memory_release_pdi(struct store * s, struct pdi_node * p) {
     }
 }
 
-struct program * memory_find_program(struct store * s, enum aie_arch arch, const char * name) {
+struct program * memory_find_program(struct store * s, const struct aie_plan * plan) {
+    const struct kernel_spec * spec = &plan->spec;
     struct program * p = s->programs;
-    while (p && (p->arch != arch || strcmp(p->name, name))) {
+    while (p && (p->of != plan->program || p->arch != spec->arch || p->columns != spec->columns)) {
         p = p->next;
     }
     return p;

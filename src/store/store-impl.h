@@ -19,11 +19,12 @@ struct pdi_node { // one for each distinct content, and one more where streams o
     bool stays;     // the device cannot do without it
 };
 
-// A PDI by its compiler's name for it; a dozen or two in a process. It goes with its PDI.
+// A PDI by the compiler's row for it; a dozen or two in a process. It goes with its PDI.
 struct program {
     struct program * next;
+    const struct aie_program * of;
     enum aie_arch arch;
-    char name[KERNEL_NAME_MAX];
+    int columns; // as a spec has them
     bool building;
     struct pdi_node * pdi; // no use of it; NULL while building and after a failure
     bool from_pack;
@@ -62,9 +63,11 @@ struct pdi_node * memory_intern_pdi(struct store * s, uint8_t * data, size_t siz
 void memory_release_pdi(struct store * s, struct pdi_node * p);
 struct pdi_node * memory_find_pdi(struct store * s, const uint8_t digest[SHA256_BYTES],
                                   bool foreign);
-struct program * memory_find_program(struct store * s, enum aie_arch arch, const char * name);
+struct program * memory_find_program(struct store * s, const struct aie_plan * plan);
 
 void memory_pin(struct store * s, struct entry * e);
+// Of one that nobody has had: it is the newest of those without a pin.
+void memory_add(struct store * s, struct entry * e);
 void memory_unpin(struct store * s, struct entry * e);
 void memory_make_room(struct store * s); // drops until what is left fits, or is pinned
 void memory_free(struct store * s);      // everything

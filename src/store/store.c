@@ -144,18 +144,20 @@ static uint64_t now_ns(void) {
 // ---- programs ----
 
 // From a pack of the same compiler, or made.
-static enum status build_program(struct store * s, const struct kernel_spec * spec,
-                                 const char * name, struct pdi_node ** out, bool * from_pack,
-                                 struct error * err) {
+static enum status build_program(struct store * s, const struct aie_plan * plan,
+                                 struct pdi_node ** out, bool * from_pack, struct error * err) {
     uint8_t * data;
     size_t size;
     const struct store_compiler * c = s->compiler;
+    const struct kernel_spec * spec = &plan->spec;
+    char name[KERNEL_NAME_MAX];
+    aie_pdi_name(plan->program, spec->columns, name);
     enum status st = c->identity
                          ? packs_load_program(&s->packs, spec, name, c->identity, &data, &size, err)
                          : error_set(err, ST_NOT_FOUND, "its compiler has no name");
     *from_pack = st == ST_OK;
-    if (st != ST_OK && c->compile_pdi) {
-        st = c->compile_pdi(spec, &data, &size, err);
+    if (st != ST_OK && c->pdi) {
+        st = c->pdi(plan->program, spec->arch, spec->columns, &data, &size, err);
     }
     if (st == ST_OK && !(*out = memory_intern_pdi(s, data, size, false))) {
         st = error_set(err, ST_NO_MEMORY, "no memory for program %s", name);
@@ -163,21 +165,23 @@ static enum status build_program(struct store * s, const struct kernel_spec * sp
     return st;
 }
 
+static struct program program_of(const struct aie_plan * plan) {
+    return (struct program){
+        .of = plan->program, .arch = plan->spec.arch, .columns = plan->spec.columns};
+}
+
 // A use of the PDI that the kernel runs on, brought by the first thread that needs it. What packs
 // do not have they will not have: that is remembered.
-static enum status get_program(struct store * s, const struct kernel_spec * spec,
+static enum status get_program(struct store * s, const struct aie_plan * plan,
                                struct pdi_node ** out, bool * from_pack, struct error * err) {
-    char name[KERNEL_NAME_MAX];
-    s->compiler->program_name(spec, name);
     pthread_mutex_lock(&s->lock);
     struct program * p;
-    while ((p = memory_find_program(s, spec->arch, name)) && p->building) {
+    while ((p = memory_find_program(s, plan)) && p->building) {
         pthread_cond_wait(&s->built, &s->lock);
     }
     if (!p && (p = calloc(1, sizeof *p))) {
+        *p = program_of(plan);
         p->next = s->programs;
-        p->arch = spec->arch;
-        memcpy(p->name, name, sizeof name);
         s->programs = p;
     }
     enum status st = ST_OK;
@@ -185,7 +189,7 @@ static enum status get_program(struct store * s, const struct kernel_spec * spec
     if (build) {
         p->building = true; // and so it is nobody's to drop
     } else if (!p) {
-        st = error_set(err, ST_NO_MEMORY, "no memory for program %s", name);
+        st = error_set(err, ST_NO_MEMORY, "no memory for program %s", plan->program->name);
     } else if (p->pdi) {
         p->pdi->uses++;
         *out = p->pdi;
@@ -200,9 +204,8 @@ static enum status get_program(struct store * s, const struct kernel_spec * spec
     struct pdi_node * pdi = NULL;
     struct error why = {0};
     *from_pack = false;
-    st = build_program(s, spec, name, &pdi, from_pack, &why);
-    struct error * absent =
-        st != ST_OK && !s->compiler->compile_pdi ? malloc(sizeof *absent) : NULL;
+    st = build_program(s, plan, &pdi, from_pack, &why);
+    struct error * absent = st != ST_OK && !s->compiler->pdi ? malloc(sizeof *absent) : NULL;
     if (absent) {
         *absent = why;
     }
@@ -225,14 +228,27 @@ struct found {
     size_t n_insts;
 };
 
+// The one plan that is made of a kernel.
+static enum status plan_it(const struct store * s, struct asked * asked, struct error * err) {
+    if (!asked->planned) {
+        struct kernel_spec spec = asked->plan.spec;
+        enum status st = s->compiler->plan(&spec, &asked->plan, err);
+        asked->plan.spec = spec;
+        if (st != ST_OK) {
+            return st;
+        }
+        asked->planned = true;
+    }
+    return ST_OK;
+}
+
 // Whether a pack's stream is what our compiler makes, to the byte: then it is one of ours.
-static bool is_own_stream(const struct store * s, const struct kernel_spec * spec,
+static bool is_own_stream(const struct store * s, struct asked * asked,
                           const struct kernel_code * code) {
     uint32_t * insts = NULL;
     size_t n = 0;
-    bool own = s->compiler && s->compiler->compile_insts &&
-               s->compiler->supports(spec, NULL) == ST_OK &&
-               s->compiler->compile_insts(spec, &insts, &n, NULL) == ST_OK && n == code->n_insts &&
+    bool own = s->compiler && s->compiler->stream && plan_it(s, asked, NULL) == ST_OK &&
+               s->compiler->stream(&asked->plan, &insts, &n, NULL) == ST_OK && n == code->n_insts &&
                !memcmp(insts, code->insts, 4 * n);
     free(insts);
     return own;
@@ -243,14 +259,14 @@ static struct found found_code(struct store * s, const struct kernel_code * code
                           code->n_insts};
 }
 
-static enum status from_packs(struct store * s, const struct kernel_spec * spec, struct found * out,
+static enum status from_packs(struct store * s, struct asked * asked, struct found * out,
                               struct error * err) {
     struct kernel_code code = {0};
-    enum status st = packs_load(&s->packs, spec, &code, err);
+    enum status st = packs_load(&s->packs, &asked->plan.spec, &code, err);
     if (st != ST_OK) {
         return st;
     }
-    *out = found_code(s, &code, !is_own_stream(s, spec, &code));
+    *out = found_code(s, &code, !is_own_stream(s, asked, &code));
     if (!out->pdi) {
         free(code.insts);
         return error_set(err, ST_NO_MEMORY, "no memory for its PDI");
@@ -266,10 +282,10 @@ static enum status from_packs(struct store * s, const struct kernel_spec * spec,
 enum maker { MAKER_NONE, MAKER_OWN, MAKER_COMMAND };
 
 bool store_has_compiler(const struct store * s) {
-    return s->compiler && s->compiler->compile_pdi;
+    return s->compiler && s->compiler->pdi;
 }
 
-static enum maker maker_of(struct store * s, const struct kernel_spec * spec, struct error * err) {
+static enum maker maker_of(struct store * s, struct asked * asked, struct error * err) {
     struct pdi_node * pdi;
     bool from_pack;
     if (!s->compiler) {
@@ -278,11 +294,11 @@ static enum maker maker_of(struct store * s, const struct kernel_spec * spec, st
                   "a directory of GGML_HSA_KERNEL_DIR");
         return MAKER_NONE;
     }
-    if (s->compiler->supports(spec, err) == ST_OK) {
-        if (s->compiler->compile_pdi) {
+    if (plan_it(s, asked, err) == ST_OK) {
+        if (s->compiler->pdi) {
             return MAKER_OWN;
         }
-        if (get_program(s, spec, &pdi, &from_pack, err) == ST_OK) {
+        if (get_program(s, &asked->plan, &pdi, &from_pack, err) == ST_OK) {
             memory_release_pdi(s, pdi);
             return MAKER_OWN;
         }
@@ -290,17 +306,18 @@ static enum maker maker_of(struct store * s, const struct kernel_spec * spec, st
         s->stats.absent++;
         pthread_mutex_unlock(&s->lock);
     }
-    return store_has_command(s) && external_supports(spec) ? MAKER_COMMAND : MAKER_NONE;
+    return store_has_command(s) && external_supports(&asked->plan.spec) ? MAKER_COMMAND
+                                                                        : MAKER_NONE;
 }
 
-static enum status make_own(struct store * s, const struct kernel_spec * spec, struct found * out,
+static enum status make_own(struct store * s, const struct aie_plan * plan, struct found * out,
                             bool * on_pack, struct error * err) {
     struct pdi_node * pdi;
-    enum status st = get_program(s, spec, &pdi, on_pack, err);
+    enum status st = get_program(s, plan, &pdi, on_pack, err);
     if (st != ST_OK) {
         return st;
     }
-    st = s->compiler->compile_insts(spec, &out->insts, &out->n_insts, err);
+    st = s->compiler->stream(plan, &out->insts, &out->n_insts, err);
     if (st == ST_OK) {
         out->pdi = pdi;
     } else {
@@ -324,13 +341,14 @@ static enum status make_by_command(struct store * s, const struct kernel_spec * 
     return ST_OK;
 }
 
-static void tell_made(struct store * s, const struct kernel_spec * spec, enum maker maker,
+static void tell_made(struct store * s, const struct aie_plan * plan, enum maker maker,
                       const struct found * found, bool on_pack, uint64_t ns) {
     struct error text;
+    const struct kernel_spec * spec = &plan->spec;
     char name[KERNEL_NAME_MAX], program[KERNEL_NAME_MAX] = "GGML_HSA_JIT_COMMAND";
     kernel_name(spec, name);
     if (maker == MAKER_OWN) {
-        s->compiler->program_name(spec, program);
+        aie_pdi_name(plan->program, spec->columns, program);
     }
     error_set(&text, ST_OK, "%s %s/%s in %.2f ms: %s %.60s, %zu bytes, stream of %zu bytes",
               on_pack ? "made the stream of" : "compiled", kernel_arch_name(spec->arch), name,
@@ -339,18 +357,18 @@ static void tell_made(struct store * s, const struct kernel_spec * spec, enum ma
     warn(s, text.text);
 }
 
-static enum status make(struct store * s, const struct kernel_spec * spec, enum maker maker,
+static enum status make(struct store * s, const struct aie_plan * plan, enum maker maker,
                         struct found * out, struct error * err) {
     uint64_t start = now_ns();
     bool on_pack = false;
-    enum status st = maker == MAKER_OWN ? make_own(s, spec, out, &on_pack, err)
-                                        : make_by_command(s, spec, out, err);
+    enum status st = maker == MAKER_OWN ? make_own(s, plan, out, &on_pack, err)
+                                        : make_by_command(s, &plan->spec, out, err);
     if (st != ST_OK) {
         return st;
     }
     uint64_t spent = now_ns() - start;
     if (s->verbose) {
-        tell_made(s, spec, maker, out, on_pack, spent);
+        tell_made(s, plan, maker, out, on_pack, spent);
     }
     pthread_mutex_lock(&s->lock);
     if (on_pack) {
@@ -384,14 +402,13 @@ static bool have_pdi(void * user, const uint8_t digest[SHA256_BYTES]) {
 }
 
 // Shapes of the same program that are compiled later need not make it again.
-static void note_program(struct store * s, const struct kernel_spec * spec, struct pdi_node * pdi) {
-    char name[KERNEL_NAME_MAX];
-    s->compiler->program_name(spec, name);
+static void note_program(struct store * s, const struct aie_plan * plan, struct pdi_node * pdi) {
     struct program * fresh = calloc(1, sizeof *fresh);
     pthread_mutex_lock(&s->lock);
-    if (fresh && !memory_find_program(s, spec->arch, name)) {
-        *fresh = (struct program){.next = s->programs, .arch = spec->arch, .pdi = pdi};
-        memcpy(fresh->name, name, sizeof name);
+    if (fresh && !memory_find_program(s, plan)) {
+        *fresh = program_of(plan);
+        fresh->next = s->programs;
+        fresh->pdi = pdi;
         s->programs = fresh;
         fresh = NULL;
     }
@@ -415,8 +432,9 @@ static enum status check_verdict(const struct kernel_spec * spec, const struct c
                : ST_OK;
 }
 
-static enum status from_cache(struct store * s, const struct kernel_spec * spec, enum maker maker,
+static enum status from_cache(struct store * s, const struct aie_plan * plan, enum maker maker,
                               struct found * out, struct error * err) {
+    const struct kernel_spec * spec = &plan->spec;
     struct cache_kernel k;
     struct have have = {.store = s, .foreign = maker == MAKER_COMMAND};
     enum status st = cache_load(s->cache, spec, identity_of(s, maker), have_pdi, &have, &k, err);
@@ -431,7 +449,7 @@ static enum status from_cache(struct store * s, const struct kernel_spec * spec,
         return error_set(err, ST_NO_MEMORY, "no memory for its PDI");
     }
     if (maker == MAKER_OWN) { // proven by tests
-        note_program(s, spec, out->pdi);
+        note_program(s, plan, out->pdi);
     } else if ((st = check_verdict(spec, &k, &out->pdi->pdi, err)) != ST_OK) {
         memory_release_pdi(s, out->pdi);
         free(k.insts);
@@ -470,8 +488,9 @@ static void publish(struct store * s, const struct kernel_spec * spec, enum make
 
 // Makes a kernel and puts it into the cache. Whoever has to wait for another process looks again
 // when that one is done; who waited too long makes it for himself.
-static enum status make_once(struct store * s, const struct kernel_spec * spec, enum maker maker,
+static enum status make_once(struct store * s, const struct aie_plan * plan, enum maker maker,
                              struct found * out, struct error * err) {
+    const struct kernel_spec * spec = &plan->spec;
     struct cache_lock lock;
     struct error why = {0};
     enum status locked = cache_lock(s->cache, spec, &lock, &why);
@@ -479,45 +498,47 @@ static enum status make_once(struct store * s, const struct kernel_spec * spec, 
         if (locked != ST_BUSY) {
             note_publish(s, locked, &why);
         }
-        return make(s, spec, maker, out, err);
+        return make(s, plan, maker, out, err);
     }
-    enum status st = from_cache(s, spec, maker, out, err);
+    enum status st = from_cache(s, plan, maker, out, err);
     if (st == ST_CORRUPT) {
         cache_quarantine(s->cache, spec, identity_of(s, maker));
         pthread_mutex_lock(&s->lock);
         s->stats.cache_damaged++;
         pthread_mutex_unlock(&s->lock);
     }
-    if (st != ST_OK && (st = make(s, spec, maker, out, err)) == ST_OK) {
+    if (st != ST_OK && (st = make(s, plan, maker, out, err)) == ST_OK) {
         publish(s, spec, maker, out);
     }
     cache_unlock(&lock);
     return st;
 }
 
-static enum status from_cache_or_compiler(struct store * s, const struct kernel_spec * spec,
+static enum status from_cache_or_compiler(struct store * s, struct asked * asked,
                                           struct found * out, struct error * err) {
+    const struct aie_plan * plan = &asked->plan;
     struct error why = {0};
-    enum maker maker = maker_of(s, spec, &why);
+    enum maker maker = maker_of(s, asked, &why);
     if (maker == MAKER_NONE) {
         return error_set(err, why.status, "%s", why.text);
     }
     if (!s->cache || !identity_of(s, maker)) {
-        return make(s, spec, maker, out, err);
+        return make(s, plan, maker, out, err);
     }
-    enum status st = from_cache(s, spec, maker, out, err);
-    return st == ST_OK ? ST_OK : make_once(s, spec, maker, out, err);
+    enum status st = from_cache(s, plan, maker, out, err);
+    return st == ST_OK ? ST_OK : make_once(s, plan, maker, out, err);
 }
 
 // A broken pack must not keep a kernel from being compiled, but when that fails too, the pack's
 // reason is the one to mend.
-static enum status build(struct store * s, const struct kernel_spec * spec, bool may_compile,
+static enum status build(struct store * s, struct asked * asked, bool may_compile,
                          struct found * out, struct error * err) {
+    const struct kernel_spec * spec = &asked->plan.spec;
     struct error pack_error = {0}, error = {0};
-    enum status st = from_packs(s, spec, out, &pack_error);
+    enum status st = from_packs(s, asked, out, &pack_error);
     if (st != ST_OK && may_compile) {
         enum status pack_status = st;
-        st = from_cache_or_compiler(s, spec, out, &error);
+        st = from_cache_or_compiler(s, asked, out, &error);
         if (st != ST_OK && pack_status != ST_NOT_FOUND) {
             st = pack_status;
             error = pack_error;
@@ -538,6 +559,11 @@ static enum status build(struct store * s, const struct kernel_spec * spec, bool
 
 // ---- getting ----
 
+static uint64_t us_of(const struct asked * asked) {
+    const struct kernel_spec * spec = &asked->plan.spec;
+    return aie_us(spec->arch, asked->planned ? asked->plan.cycles : aie_cycles(spec));
+}
+
 // Called with the lock held for an entry in state BUILDING that is ours, and pinned; returns with
 // the lock held.
 static enum status build_entry(struct store * s, struct entry * e, bool may_compile,
@@ -545,14 +571,17 @@ static enum status build_entry(struct store * s, struct entry * e, bool may_comp
     struct found found = {0};
     struct error error = {0};
     pthread_mutex_unlock(&s->lock);
-    enum status st = build(s, &e->spec, may_compile, &found, &error);
+    enum status st = build(s, &e->asked, may_compile, &found, &error);
     pthread_mutex_lock(&s->lock);
     s->stats.bytes -= e->bytes;
     e->bytes = sizeof *e;
     if (st == ST_OK) {
         e->insts = found.insts;
-        e->kernel = (struct store_kernel){&found.pdi->pdi, found.insts, found.n_insts, NULL,
-                                          found.pdi->foreign};
+        e->kernel = (struct store_kernel){.pdi = &found.pdi->pdi,
+                                          .insts = found.insts,
+                                          .n_insts = found.n_insts,
+                                          .us = us_of(&e->asked),
+                                          .foreign = found.pdi->foreign};
         e->state = ENTRY_READY;
         e->bytes += found.n_insts * sizeof *found.insts;
         free(e->error);
@@ -584,6 +613,11 @@ static struct kernel_spec spec_here(const struct store * s, const struct kernel_
     return spec;
 }
 
+static bool is_spec(const struct kernel_spec * spec) {
+    return spec->n_inputs >= 0 && spec->n_inputs <= KERNEL_MAX_INPUTS &&
+           (unsigned) spec->arch < AIE_ARCH_COUNT && (unsigned) spec->op < KERNEL_OP_COUNT;
+}
+
 uint64_t store_us(const struct store * s, const struct kernel_spec * spec) {
     struct kernel_spec here = *spec;
     here.columns = here.columns ? here.columns : s->columns;
@@ -592,8 +626,7 @@ uint64_t store_us(const struct store * s, const struct kernel_spec * spec) {
 
 static enum status get(struct store * s, const struct kernel_spec * asked, bool may_compile,
                        struct store_kernel ** out, struct error * err) {
-    if (asked->n_inputs < 0 || asked->n_inputs > KERNEL_MAX_INPUTS ||
-        (unsigned) asked->arch >= AIE_ARCH_COUNT || (unsigned) asked->op >= KERNEL_OP_COUNT) {
+    if (!is_spec(asked)) {
         return error_set(err, ST_INVALID, "kernel spec with op %d, arch %d, %d inputs",
                          (int) asked->op, (int) asked->arch, asked->n_inputs);
     }
@@ -608,7 +641,6 @@ static enum status get(struct store * s, const struct kernel_spec * asked, bool 
         memory_pin(s, e);
     } else if ((e = table_add(&s->kernels, &spec, hash))) {
         e->pins = 1;
-        e->state = ENTRY_FAILED; // until it is built, a few lines below
     }
     while (waited && e->state == ENTRY_BUILDING) {
         pthread_cond_wait(&s->built, &s->lock);
@@ -666,23 +698,51 @@ void store_check_packs(struct store * s, enum aie_arch arch) {
     }
 }
 
-static bool can(struct store * s, const struct kernel_spec * asked, enum maker best) {
-    if (asked->n_inputs < 0 || asked->n_inputs > KERNEL_MAX_INPUTS ||
-        (unsigned) asked->arch >= AIE_ARCH_COUNT || (unsigned) asked->op >= KERNEL_OP_COUNT) {
+// Who asks whether there is a kernel mostly wants it next: its plan waits for that. It takes no
+// kernel's place in memory.
+static void keep_plan(struct store * s, const struct asked * asked, uint64_t hash) {
+    struct entry * e = NULL;
+    pthread_mutex_lock(&s->lock);
+    if (s->stats.bytes + sizeof *e <= s->most &&
+        !table_find(&s->kernels, &asked->plan.spec, hash)) {
+        e = table_add(&s->kernels, &asked->plan.spec, hash);
+    }
+    if (e) {
+        e->asked = *asked;
+        e->bytes = sizeof *e;
+        s->stats.bytes += e->bytes;
+        memory_add(s, e);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static bool can(struct store * s, const struct kernel_spec * spec_asked, enum maker best) {
+    if (!is_spec(spec_asked)) {
         return false;
     }
-    struct kernel_spec spec = spec_here(s, asked);
+    struct kernel_spec spec = spec_here(s, spec_asked);
     uint64_t hash = spec_hash(&spec);
+    struct asked asked;
     pthread_mutex_lock(&s->lock);
     const struct entry * e = table_find(&s->kernels, &spec, hash);
-    bool ready = e && e->state == ENTRY_READY;
+    bool planned = e && e->state == ENTRY_PLANNED;
+    bool ready = e && (e->state == ENTRY_READY || (planned && store_has_compiler(s)));
     // What the compiler refused to make, after promising it, it will refuse again.
     bool refused = e && e->state == ENTRY_FAILED && e->error && e->error->status == ST_UNSUPPORTED;
+    asked.planned = planned;
+    if (planned && !ready) {
+        asked.plan = e->asked.plan;
+    } else {
+        asked.plan.spec = spec;
+    }
     pthread_mutex_unlock(&s->lock);
     if (ready) {
         return true;
     }
-    enum maker maker = refused ? MAKER_NONE : maker_of(s, &spec, NULL);
+    enum maker maker = refused ? MAKER_NONE : maker_of(s, &asked, NULL);
+    if (maker == MAKER_OWN) {
+        keep_plan(s, &asked, hash);
+    }
     if (maker == MAKER_OWN || maker == best) {
         return true;
     }
@@ -709,8 +769,8 @@ bool store_panel(const struct store * s, const struct kernel_spec * product,
 }
 
 void store_why_not(struct store * s, const struct kernel_spec * asked, struct error * err) {
-    struct kernel_spec spec = spec_here(s, asked);
+    struct asked it = {.plan.spec = spec_here(s, asked)};
     struct error why = {0};
-    maker_of(s, &spec, &why);
+    maker_of(s, &it, &why);
     error_set(err, why.status, "%s", why.text[0] ? why.text : "it was refused before");
 }

@@ -20,6 +20,7 @@ struct store_kernel { // lives until store_put, at least
     const uint32_t * insts;
     size_t n_insts;
     void * device; // likewise for the instruction stream
+    uint64_t us;   // about how long it takes, without what its stream costs (store_us)
     // Its stream is not one that our compiler makes: it may leave locks and memories of the array
     // as no stream of ours expects them. So it has a PDI of its own, which no kernel of ours is on,
     // though it may be equal; and it is sent as it was verified.
@@ -39,16 +40,18 @@ struct store_stats {
     uint64_t bytes;           // that kernels and PDIs take up in memory now
 };
 
-// What makes kernels that no pack has: the functions of aie/aie.h, or others with their contracts.
-// Without compile_pdi it is no compiler: programs come from packs of the same identity alone, and
-// what it makes are the instruction streams for shapes that no pack has.
+// What makes kernels that no pack has: the functions of aie/plan/plan.h, or others with their
+// contracts. Of a kernel a plan is made once. Without `pdi` it is no compiler: programs come from
+// packs of the same identity alone, and what it makes are the instruction streams for shapes that
+// no pack has.
+struct aie_plan;
+struct aie_program;
 struct store_compiler {
-    enum status (*supports)(const struct kernel_spec * spec, struct error * err);
-    void (*program_name)(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
-    enum status (*compile_pdi)(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                               struct error * err);
-    enum status (*compile_insts)(const struct kernel_spec * spec, uint32_t ** insts,
-                                 size_t * n_words, struct error * err);
+    enum status (*plan)(const struct kernel_spec * spec, struct aie_plan * out, struct error * err);
+    enum status (*pdi)(const struct aie_program * program, enum aie_arch arch, int columns,
+                       uint8_t ** pdi, size_t * size, struct error * err);
+    enum status (*stream)(const struct aie_plan * plan, uint32_t ** insts, size_t * n_words,
+                          struct error * err);
     // One line that names all that shapes the code (e.g. a hash of the compiler): a part of the key
     // of the cache on disk, so that a changed compiler never meets the old one's kernels. At most
     // STORE_IDENTITY_MAX printable characters; NULL: its kernels are not cached on disk.
@@ -57,7 +60,7 @@ struct store_compiler {
 
 #define STORE_IDENTITY_MAX 512
 
-// The compiler that this build contains; without compile_pdi where it was left out.
+// The compiler that this build contains; without `pdi` where it was left out.
 const struct store_compiler * store_own_compiler(void);
 // With that one. GGML_HSA_KERNEL_DIR and the variables of the cache are read here, once.
 enum status store_new(struct store ** out, struct error * err);
@@ -84,7 +87,8 @@ void store_set_uploads(struct store * s, const struct store_uploads * uploads); 
 // Columns of the device's array, where they are fewer than its architecture has: kernels are for so
 // many, and have names of their own. 0: all. Before the first kernel.
 void store_set_columns(struct store * s, int columns);
-uint64_t store_us(const struct store * s, const struct kernel_spec * spec); // about how long it takes there
+uint64_t store_us(const struct store * s,
+                  const struct kernel_spec * spec); // about how long it takes there
 
 // Says on that log what is wrong with the packs for an architecture: a directory that is not there,
 // or none at all where there is no compiler. Once, when a device begins.
@@ -95,6 +99,8 @@ void store_check_packs(struct store * s, enum aie_arch arch);
 enum status store_get(struct store * s, const struct kernel_spec * spec, struct store_kernel ** out,
                       struct error * err);
 void store_put(struct store * s, struct store_kernel * k);
+// What our compiler calls the PDI that it runs on; empty: it is none of ours.
+void store_program_name(struct store_kernel * k, char name[KERNEL_NAME_MAX]);
 // How many kernels have gone from memory. As long as these are no more, what was had before can be
 // had again without asking for it by its spec; false: some have gone since, and nothing is pinned.
 uint64_t store_gone(struct store * s);

@@ -72,7 +72,7 @@ static bool spec_equal(const struct kernel_spec * a, const struct kernel_spec * 
 struct entry * table_find(const struct table * t, const struct kernel_spec * canonical,
                           uint64_t hash) {
     struct entry * e = t->n_buckets ? t->buckets[hash & (t->n_buckets - 1)] : NULL;
-    while (e && (e->hash != hash || !spec_equal(&e->spec, canonical))) {
+    while (e && (e->hash != hash || !spec_equal(&e->asked.plan.spec, canonical))) {
         e = e->next;
     }
     return e;
@@ -106,7 +106,7 @@ struct entry * table_add(struct table * t, const struct kernel_spec * canonical,
         return NULL;
     }
     e->hash = hash;
-    e->spec = *canonical;
+    e->asked.plan.spec = *canonical;
     e->next = t->buckets[hash & (t->n_buckets - 1)];
     t->buckets[hash & (t->n_buckets - 1)] = e;
     t->n_entries++;

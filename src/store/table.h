@@ -3,7 +3,16 @@
 
 #include "store.h"
 
+#include "aie/plan/plan.h"
+
+// A kernel that somebody asked for.
+struct asked {
+    struct aie_plan plan; // its spec is canonical; all else is there where it is planned
+    bool planned;
+};
+
 enum entry_state {
+    ENTRY_PLANNED,  // it was promised, and nobody has wanted it yet
     ENTRY_BUILDING, // one thread is at it, others wait
     ENTRY_READY,
     ENTRY_FAILED, // `error` says why; the next one who asks tries again
@@ -12,7 +21,7 @@ enum entry_state {
 struct entry {
     struct entry * next; // in its bucket
     uint64_t hash;
-    struct kernel_spec spec; // canonical
+    struct asked asked;
     enum entry_state state;
     struct store_kernel kernel;
     uint32_t * insts;     // owned, = kernel.insts
@@ -35,7 +44,7 @@ uint64_t spec_hash(const struct kernel_spec * canonical);
 
 struct entry * table_find(const struct table * t, const struct kernel_spec * canonical,
                           uint64_t hash);
-// A new entry in state BUILDING, or NULL without memory. The spec must not be in the table yet.
+// A new entry in state PLANNED, or NULL without memory. The spec must not be in the table yet.
 struct entry * table_add(struct table * t, const struct kernel_spec * canonical, uint64_t hash);
 void table_remove(struct table * t, struct entry * e); // and frees it
 void table_free(struct table * t);

@@ -20,7 +20,10 @@ static bool takes(const struct tensor * t, const struct tensor * out) {
            t->dtype == out->dtype;
 }
 
-static enum status supports(const struct kernel_spec * spec, struct error * err) {
+// A plan of which nothing is asked.
+static enum status plans(const struct kernel_spec * spec, struct aie_plan * plan,
+                         struct error * err) {
+    (void) plan;
     const struct tensor * out = &spec->output;
     bool ok = tensor_is_contiguous(out) && tensor_elements(out) <= MOST;
     for (int i = 0; i < spec->n_inputs; i++) {
@@ -29,15 +32,8 @@ static enum status supports(const struct kernel_spec * spec, struct error * err)
     return ok ? ST_OK : error_set(err, ST_UNSUPPORTED, "too much for this test");
 }
 
-static void program_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    snprintf(name, KERNEL_NAME_MAX, "%s_%s", kernel_op_name(spec->op),
-             dtype_name(spec->output.dtype));
-}
-
-static const struct store_compiler small_compiler = {.supports = supports,
-                                                     .program_name = program_name,
-                                                     .compile_pdi = never_pdi,
-                                                     .compile_insts = never_insts};
+static const struct store_compiler small_compiler = {
+    .plan = plans, .pdi = never_pdi, .stream = never_stream};
 
 static struct store * store;
 static struct ggml_context * ctx;

@@ -117,30 +117,19 @@ enum { CACHED = 20 }; // more than lists have room for at first
 static char cache_dir[128];
 static char first_warning[512];
 
-static enum status small_supports(const struct kernel_spec * spec, struct error * err) {
-    (void) spec, (void) err;
-    return ST_OK;
+static enum status small_pdi(const struct aie_program * program, enum aie_arch on, int columns,
+                             uint8_t ** pdi, size_t * size, struct error * err) {
+    (void) on, (void) columns;
+    return small_kernel_pdi((uint32_t) program->dtype, pdi, size, err);
 }
 
-static void small_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    snprintf(name, KERNEL_NAME_MAX, "add_%s", dtype_name(spec->output.dtype));
+static enum status small_stream(const struct aie_plan * plan, uint32_t ** insts, size_t * n,
+                                struct error * err) {
+    return small_kernel_stream(&plan->spec, 2, txn_generation(plan->spec.arch), insts, n, err);
 }
 
-static enum status small_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                             struct error * err) {
-    return small_kernel_pdi((uint32_t) spec->output.dtype, pdi, size, err);
-}
-
-static enum status small_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n,
-                               struct error * err) {
-    return small_kernel_stream(spec, 2, txn_generation(spec->arch), insts, n, err);
-}
-
-static const struct store_compiler small_compiler = {.supports = small_supports,
-                                                     .program_name = small_name,
-                                                     .compile_pdi = small_pdi,
-                                                     .compile_insts = small_insts,
-                                                     .identity = "no-memory 1"};
+static const struct store_compiler small_compiler = {
+    .plan = small_kernel_plan, .pdi = small_pdi, .stream = small_stream, .identity = "no-memory 1"};
 
 static void note_warning(const char * text) {
     if (!first_warning[0]) {

@@ -37,32 +37,31 @@ static inline struct kernel_spec make_spec(enum dtype t, int64_t n) {
 
 // ---- the compiler ----
 
-static inline enum status rig_supports(const struct kernel_spec * spec, struct error * err) {
-    (void) spec, (void) err;
-    return ST_OK;
+static inline enum status rig_pdi(const struct aie_program * program, enum aie_arch arch,
+                                  int columns, uint8_t ** pdi, size_t * size, struct error * err) {
+    (void) arch, (void) columns;
+    return small_kernel_pdi((uint32_t) program->dtype, pdi, size, err);
 }
 
-static inline void rig_program_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    snprintf(name, KERNEL_NAME_MAX, "add_%s", dtype_name(spec->output.dtype));
-}
-
-static inline enum status rig_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                                  struct error * err) {
-    return small_kernel_pdi((uint32_t) spec->output.dtype, pdi, size, err);
-}
-
-static inline enum status rig_insts(const struct kernel_spec * spec, uint32_t ** insts,
-                                    size_t * n_words, struct error * err) {
+static inline enum status rig_stream(const struct aie_plan * plan, uint32_t ** insts,
+                                     size_t * n_words, struct error * err) {
     atomic_fetch_add(&shared->compiles, 1);
     nanosleep(&(struct timespec){compile_ms / 1000, compile_ms % 1000 * 1000000L}, NULL);
-    return small_kernel_stream(spec, 2, txn_generation(spec->arch), insts, n_words, err);
+    return small_kernel_stream(&plan->spec, 2, txn_generation(plan->spec.arch), insts, n_words,
+                               err);
 }
 
-static const struct store_compiler rig_compiler = {.supports = rig_supports,
-                                                   .program_name = rig_program_name,
-                                                   .compile_pdi = rig_pdi,
-                                                   .compile_insts = rig_insts,
-                                                   .identity = "rig 1"};
+static const struct store_compiler rig_compiler = {
+    .plan = small_kernel_plan, .pdi = rig_pdi, .stream = rig_stream, .identity = "rig 1"};
+
+// Both halves, as a store would have them made.
+static inline enum status rig_make(const struct kernel_spec * spec, struct kernel_code * out) {
+    struct aie_plan plan;
+    *out = (struct kernel_code){0};
+    enum status st = small_kernel_plan(spec, &plan, NULL);
+    st = st == ST_OK ? rig_pdi(plan.program, spec->arch, 0, &out->pdi, &out->pdi_size, NULL) : st;
+    return st == ST_OK ? rig_stream(&plan, &out->insts, &out->n_insts, NULL) : st;
+}
 
 // ---- stores ----
 
@@ -98,16 +97,12 @@ static inline bool got_right(struct store * s, const struct kernel_spec * spec) 
         return false;
     }
     int ms = compile_ms;
-    uint8_t * pdi = NULL;
-    uint32_t * insts = NULL;
-    size_t size, n;
+    struct kernel_code code;
     compile_ms = 0;
-    bool ok = rig_pdi(spec, &pdi, &size, NULL) == ST_OK &&
-              rig_insts(spec, &insts, &n, NULL) == ST_OK && size == k->pdi->size &&
-              !memcmp(pdi, k->pdi->data, size) && n == k->n_insts &&
-              !memcmp(insts, k->insts, n * sizeof *insts);
-    free(pdi);
-    free(insts);
+    bool ok = rig_make(spec, &code) == ST_OK && code.pdi_size == k->pdi->size &&
+              !memcmp(code.pdi, k->pdi->data, code.pdi_size) && code.n_insts == k->n_insts &&
+              !memcmp(code.insts, k->insts, code.n_insts * sizeof *code.insts);
+    kernel_code_free(&code);
     compile_ms = ms;
     atomic_fetch_sub(&shared->compiles, 1); // the one for the comparison
     return ok;

@@ -582,8 +582,9 @@ static void test_explain(void ** state) {
 
 // ---- what the command of GGML_HSA_JIT_COMMAND makes ----
 
-static enum status supports_nothing(const struct kernel_spec * spec, struct error * err) {
-    (void) spec;
+static enum status plans_nothing(const struct kernel_spec * spec, struct aie_plan * out,
+                                 struct error * err) {
+    (void) spec, (void) out;
     return error_set(err, ST_UNSUPPORTED, "not by this one");
 }
 
@@ -603,24 +604,20 @@ static void write_script(const char * path, const char * first_line) {
 // What the command copies.
 static void write_made(const struct kernel_spec * spec) {
     char path[128];
-    uint8_t * pdi;
-    uint32_t * insts;
-    size_t size, n;
-    assert_int_equal(rig_pdi(spec, &pdi, &size, NULL), ST_OK);
-    assert_int_equal(rig_insts(spec, &insts, &n, NULL), ST_OK);
+    struct kernel_code code;
+    assert_int_equal(rig_make(spec, &code), ST_OK);
     snprintf(path, sizeof path, "%s/made.pdi", rig_dir);
-    write_file(path, pdi, size);
+    write_file(path, code.pdi, code.pdi_size);
     snprintf(path, sizeof path, "%s/made.bin", rig_dir);
-    write_file(path, insts, n * 4);
-    free(pdi);
-    free(insts);
+    write_file(path, code.insts, code.n_insts * 4);
+    kernel_code_free(&code);
 }
 
 static void test_command(void ** state) {
     (void) state;
     struct kernel_spec spec = make_spec(DTYPE_F32, 31);
     struct store_compiler unable = rig_compiler;
-    unable.supports = supports_nothing;
+    unable.plan = plans_nothing;
     char path[128], script[128];
     write_made(&spec);
     snprintf(script, sizeof script, "%s/build.sh", rig_dir);
@@ -653,27 +650,26 @@ static void forge(const struct kernel_spec * spec, const struct kernel_spec * st
                   const uint8_t verdict[SHA256_BYTES]) {
     char path[512], identity[EXTERNAL_IDENTITY_MAX];
     uint8_t * pdi;
-    uint32_t * insts;
-    size_t n;
+    struct kernel_code code;
     struct keep_file a = {0}, b = {0};
     struct buf key = {0}, meta = {0};
     path_of(spec, ".pdi", path);
     assert_int_equal(file_read(path, 1 << 20, &pdi, &a.size, NULL), ST_OK);
-    assert_int_equal(rig_insts(stream_of, &insts, &n, NULL), ST_OK);
-    b.size = n * 4;
+    assert_int_equal(rig_make(stream_of, &code), ST_OK);
+    b.size = code.n_insts * 4;
     sha256(pdi, a.size, a.digest);
-    sha256(insts, b.size, b.digest);
+    sha256(code.insts, b.size, b.digest);
     assert_true(external_identity(identity));
     entry_print_key(spec, identity, &key);
     entry_print(&key, &a, &b, verdict, &meta);
     path_of(spec, "_insts.bin", path);
-    write_file(path, insts, b.size);
+    write_file(path, code.insts, b.size);
     path_of(spec, ".meta", path);
     write_file(path, meta.data, meta.size);
     buf_free(&key);
     buf_free(&meta);
     free(pdi);
-    free(insts);
+    kernel_code_free(&code);
 }
 
 // The verdict on a command's kernel: it is kept with the entry, and nobody gains by changing it.
@@ -681,7 +677,7 @@ static void test_verdict(void ** state) {
     (void) state;
     struct kernel_spec spec = make_spec(DTYPE_F32, 31), longer = make_spec(DTYPE_F32, 32);
     struct store_compiler unable = rig_compiler;
-    unable.supports = supports_nothing;
+    unable.plan = plans_nothing;
     char script[128];
     write_made(&spec);
     snprintf(script, sizeof script, "%s/build.sh", rig_dir);

@@ -338,14 +338,15 @@ static void no_room_for_temporaries(void ** state) {
 
 // ---- in a store ----
 
-static enum status supports_nothing(const struct kernel_spec * spec, struct error * err) {
-    (void) spec;
+static enum status plans_nothing(const struct kernel_spec * spec, struct aie_plan * out,
+                                 struct error * err) {
+    (void) spec, (void) out;
     return error_set(err, ST_UNSUPPORTED, "not by this one");
 }
 
-static enum status makes_nothing(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                                 struct error * err) {
-    (void) spec, (void) pdi, (void) size;
+static enum status makes_nothing(const struct aie_program * program, enum aie_arch arch,
+                                 int columns, uint8_t ** pdi, size_t * size, struct error * err) {
+    (void) program, (void) arch, (void) columns, (void) pdi, (void) size;
     return error_set(err, ST_UNSUPPORTED, "not by this one");
 }
 
@@ -353,9 +354,8 @@ static enum status makes_nothing(const struct kernel_spec * spec, uint8_t ** pdi
 // promised again for a kernel that it refused.
 static void in_a_store(void ** state) {
     (void) state;
-    static const struct store_compiler unable = {.supports = supports_nothing,
-                                                 .compile_pdi = makes_nothing};
-    static const struct store_compiler streams = {.supports = supports_nothing};
+    static const struct store_compiler unable = {.plan = plans_nothing, .pdi = makes_nothing};
+    static const struct store_compiler streams = {.plan = plans_nothing};
     struct kernel_spec spec = make_spec(), strided = make_spec();
     strided.inputs[0].nb[1] += 4;
     struct store * s;

@@ -2,6 +2,7 @@
 // longest goes first, one that somebody has never; a PDI goes with the last kernel on it, unless
 // the device cannot do without it; who uploaded something is told once, before it goes.
 #include "aie/image/image.h"
+#include "store/small-kernel.h"
 #include "store/store.h"
 #include "base/cmocka-all.h"
 
@@ -21,29 +22,21 @@ static struct kernel_spec make_spec(int program, int64_t n) {
     return spec;
 }
 
-static enum status supports(const struct kernel_spec * spec, struct error * err) {
-    (void) spec, (void) err;
-    return ST_OK;
-}
-
-static void program_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    snprintf(name, KERNEL_NAME_MAX, "add_%s", dtype_name(spec->output.dtype));
-}
-
-static enum status compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                               struct error * err) {
+static enum status make_pdi(const struct aie_program * program, enum aie_arch arch, int columns,
+                            uint8_t ** pdi, size_t * size, struct error * err) {
+    (void) arch, (void) columns;
     (void) err;
     atomic_fetch_add(&n_pdis, 1);
     *size = 4 * WORDS;
     *pdi = malloc(*size);
-    memset(*pdi, (int) spec->output.dtype + 1, *size);
+    memset(*pdi, (int) program->dtype + 1, *size);
     return ST_OK;
 }
 
-static enum status compile_insts(const struct kernel_spec * spec, uint32_t ** insts,
-                                 size_t * n_words, struct error * err) {
+static enum status make_stream(const struct aie_plan * plan, uint32_t ** insts, size_t * n_words,
+                               struct error * err) {
     atomic_fetch_add(&n_streams, 1);
-    int64_t n = spec->output.ne[0];
+    int64_t n = plan->spec.output.ne[0];
     if (n % 1000 == 999) {
         return error_set(err, ST_NO_MEMORY, "no luck with %lld", (long long) n);
     }
@@ -55,10 +48,8 @@ static enum status compile_insts(const struct kernel_spec * spec, uint32_t ** in
     return ST_OK;
 }
 
-static const struct store_compiler small = {.supports = supports,
-                                            .program_name = program_name,
-                                            .compile_pdi = compile_pdi,
-                                            .compile_insts = compile_insts};
+static const struct store_compiler small = {
+    .plan = small_kernel_plan, .pdi = make_pdi, .stream = make_stream};
 
 static struct store * open_store(const char * memory) {
     struct store * s;

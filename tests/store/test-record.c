@@ -4,6 +4,7 @@
 #include "base/stand-ins.h"
 #include "kernel/config.h"
 #include "store/record.h"
+#include "store/small-kernel.h"
 #include "store/store.h"
 
 #include <fcntl.h>
@@ -268,25 +269,21 @@ static void full_disk(void ** state) {
 
 // A store records what was asked of it, also what it could not give; what nobody can make it does
 // not.
-static enum status refuse(const struct kernel_spec * spec, struct error * err) {
-    return spec->output.ne[0] == 7 ? error_set(err, ST_UNSUPPORTED, "seven") : ST_OK;
+static enum status refuse(const struct kernel_spec * spec, struct aie_plan * out,
+                          struct error * err) {
+    return spec->output.ne[0] == 7 ? error_set(err, ST_UNSUPPORTED, "seven")
+                                   : small_kernel_plan(spec, out, err);
 }
 
-static void refuse_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    (void) spec;
-    strcpy(name, "x");
-}
-
-static enum status refuse_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                              struct error * err) {
-    (void) spec, (void) pdi, (void) size;
+static enum status refuse_pdi(const struct aie_program * program, enum aie_arch arch, int columns,
+                              uint8_t ** pdi, size_t * size, struct error * err) {
+    (void) program, (void) arch, (void) columns, (void) pdi, (void) size;
     return error_set(err, ST_NO_MEMORY, "not today");
 }
 
 static void by_a_store(void ** state) {
     (void) state;
-    static const struct store_compiler compiler = {
-        .supports = refuse, .program_name = refuse_name, .compile_pdi = refuse_pdi};
+    static const struct store_compiler compiler = {.plan = refuse, .pdi = refuse_pdi};
     struct store * s;
     struct store_kernel * k;
     assert_int_equal(store_new_with(&compiler, &s, NULL), ST_OK);

@@ -156,7 +156,7 @@ static void test_wrong_directories(void ** state) {
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/aie2", dir);
     struct store_compiler streams = *store_own_compiler();
-    streams.compile_pdi = NULL;
+    streams.pdi = NULL;
     struct store * s;
     for (int round = 0; round < 3; round++) {
         told[0] = '\0';

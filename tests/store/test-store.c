@@ -21,36 +21,34 @@ static struct kernel_spec make_spec(enum dtype t, int64_t n) {
 static atomic_int n_pdis, n_streams;
 static atomic_bool broken;
 
-static enum status small_supports(const struct kernel_spec * spec, struct error * err) {
-    return spec->output.ne[0] < 1000000 ? ST_OK : error_set(err, ST_UNSUPPORTED, "too long");
+static enum status small_plan(const struct kernel_spec * spec, struct aie_plan * out,
+                              struct error * err) {
+    return spec->output.ne[0] < 1000000 ? small_kernel_plan(spec, out, err)
+                                        : error_set(err, ST_UNSUPPORTED, "too long");
 }
 
-static void small_program_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    snprintf(name, KERNEL_NAME_MAX, "add_%s", dtype_name(spec->output.dtype));
-}
-
-static enum status small_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                             struct error * err) {
+static enum status small_pdi(const struct aie_program * program, enum aie_arch arch, int columns,
+                             uint8_t ** pdi, size_t * size, struct error * err) {
+    (void) arch, (void) columns;
     atomic_fetch_add(&n_pdis, 1);
     nanosleep(&(struct timespec){.tv_nsec = 2000000},
               NULL); // long enough for others to come and wait
     // f32 and i32 share one configuration here, under two names.
-    return small_kernel_pdi((uint32_t) dtype_size(spec->output.dtype), pdi, size, err);
+    return small_kernel_pdi((uint32_t) dtype_size(program->dtype), pdi, size, err);
 }
 
-static enum status small_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                               struct error * err) {
+static enum status small_stream(const struct aie_plan * plan, uint32_t ** insts, size_t * n_words,
+                                struct error * err) {
     atomic_fetch_add(&n_streams, 1);
     if (atomic_load(&broken)) {
         return error_set(err, ST_NO_MEMORY, "no luck today");
     }
-    return small_kernel_stream(spec, 2, txn_generation(spec->arch), insts, n_words, err);
+    return small_kernel_stream(&plan->spec, 2, txn_generation(plan->spec.arch), insts, n_words,
+                               err);
 }
 
-static const struct store_compiler small = {.supports = small_supports,
-                                            .program_name = small_program_name,
-                                            .compile_pdi = small_pdi,
-                                            .compile_insts = small_insts};
+static const struct store_compiler small = {
+    .plan = small_plan, .pdi = small_pdi, .stream = small_stream};
 
 static int reset(void ** state) {
     (void) state;
@@ -221,8 +219,10 @@ static void pack_fill(const struct pack * p, const struct kernel_spec * spec) {
     uint8_t * pdi;
     uint32_t * insts;
     size_t size, n;
-    assert_int_equal(small_pdi(spec, &pdi, &size, NULL), ST_OK);
-    assert_int_equal(small_insts(spec, &insts, &n, NULL), ST_OK);
+    struct aie_plan plan;
+    assert_int_equal(small_plan(spec, &plan, NULL), ST_OK);
+    assert_int_equal(small_pdi(plan.program, spec->arch, 0, &pdi, &size, NULL), ST_OK);
+    assert_int_equal(small_stream(&plan, &insts, &n, NULL), ST_OK);
     write_file(p->pdi, pdi, size);
     write_file(p->insts, insts, n * 4);
     free(pdi);

@@ -392,7 +392,7 @@ static void programs_for_other_shapes(void ** state) {
     assert_int_equal(shell("$T --config c.json --output-dir out"), 0);
 
     struct store_compiler streams = *store_own_compiler(), other = streams;
-    streams.compile_pdi = other.compile_pdi = NULL;
+    streams.pdi = other.pdi = NULL;
     other.identity = "aie another";
     setenv("GGML_HSA_KERNEL_DIR", in_home("out"), 1);
     struct store * s;

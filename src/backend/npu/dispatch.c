@@ -2,7 +2,6 @@
 // held, until the queue has drained.
 #include "dispatch.h"
 
-#include "aie/aie.h"
 #include "aie/image/image.h"
 
 #include <assert.h>
@@ -143,7 +142,8 @@ enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct
 }
 
 // "mul_mat_blocks 2048x512 of 288x2048 i32, 2048x512 bf16: mul_mat_bf16_gemm"
-static uint32_t row_of(struct profile * p, const struct kernel_spec * spec) {
+static uint32_t row_of(struct profile * p, const struct kernel_spec * spec,
+                       struct store_kernel * kernel) {
     char name[128], program[KERNEL_NAME_MAX];
     int n = snprintf(name, sizeof name, "%s", kernel_op_name(spec->op));
     for (int i = -1; i < spec->n_inputs; i++) {
@@ -161,7 +161,7 @@ static uint32_t row_of(struct profile * p, const struct kernel_spec * spec) {
             n += snprintf(name + n, sizeof name - (size_t) n, " %s", dtype_name(t->dtype));
         }
     }
-    aie_program_name(spec, program);
+    store_program_name(kernel, program);
     if (n < (int) sizeof name) {
         snprintf(name + n, sizeof name - (size_t) n, ": %s", program);
     }
@@ -177,7 +177,7 @@ enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
     }
     struct hsac_dispatch d = {.n_operands = spec->n_inputs + 1, .tag = s->row};
     if (profile_is_each(s->device->profile)) {
-        d.tag = row_of(s->device->profile, spec);
+        d.tag = row_of(s->device->profile, spec, kernel);
     }
     for (int i = 0; i < d.n_operands; i++) {
         const struct tensor * t = i < spec->n_inputs ? &spec->inputs[i] : &spec->output;
@@ -186,7 +186,7 @@ enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
         d.operands[i].addr = addr[absent ? 0 : i];
         d.operands[i].size = absent ? DMA_WORD : GGML_PAD((uint64_t) tensor_bytes(t), DMA_WORD);
     }
-    uint64_t us = store_us(s->device->npu->store, spec);
+    uint64_t us = kernel->us; // who sends it may give it back
     st = npu_send(s, kernel, &d, us, err);
     if (st == ST_OK) {
         kept_sent(s->npu->kept, kernel, &d, us);
