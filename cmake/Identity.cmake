@@ -9,7 +9,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
     get_filename_component(src ${CMAKE_SCRIPT_MODE_FILE}/../../src ABSOLUTE)
     file(GLOB_RECURSE files RELATIVE ${src} ${src}/aie/*.[ch] ${src}/aie/*.def ${src}/kernel/*.[ch]
          ${src}/kernel/*.def ${src}/tensor/*.[ch])
-    list(FILTER files EXCLUDE REGEX "^aie/verify/") # it looks at code and makes none
+    list(FILTER files EXCLUDE REGEX "^aie/(verify|tune)/") # they look at code and make none
     list(SORT files)
     set(text "")
     foreach(file ${files})

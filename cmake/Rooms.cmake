@@ -17,6 +17,7 @@ set(ROOMS
     "aie/verbs: aie/asm"
     "aie/array: aie/image"
     "aie: aie/verbs aie/array kernel"
+    "aie/tune: aie"
     "aie/verify: aie/image kernel"
     "store: aie aie/verify keep"
     "hsa: amdxdna"

@@ -166,10 +166,11 @@ struct asm_stats {
     int loop_resource_ii[ASM_STATS_LOOPS];   // what slots allow; 0 = not computed
     int loop_recurrence_ii[ASM_STATS_LOOPS]; // what values carried from trip to trip allow
     int loop_register_ii[ASM_STATS_LOOPS];   // what registers allow: values live for a while
-    int loop_life_ii[ASM_STATS_LOOPS]; // the longest life of a value: with one register each, the
-                                       // interval is no less
-    bool loop_rolls[ASM_STATS_LOOPS];  // each value has one register
-    int loop_bytes[ASM_STATS_LOOPS];   // of all its code, with set-up, lead in and lead out
+    int loop_life_ii[ASM_STATS_LOOPS];  // the longest life of a value: with one register each, the
+                                        // interval is no less
+    bool loop_rolls[ASM_STATS_LOOPS];   // each value has one register
+    bool loop_untuned[ASM_STATS_LOOPS]; // no schedule in the table holds: a quick search found it
+    int loop_bytes[ASM_STATS_LOOPS];    // of all its code, with set-up, lead in and lead out
 };
 
 struct asm_code {
@@ -189,36 +190,25 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
 typedef void (*asm_watch_fn)(void * user, const struct asm_code * code);
 void asm_watch(asm_watch_fn watch, void * user);
 
-// How a loop was pipelined. Looking for it takes far longer than doing it, so the choices for the
-// loops of the compiler's own kernels are a table (choices.def), by what the search depends on.
-enum asm_found_kind {
-    ASM_FOUND_LOOP,
-    ASM_FOUND_REGION,  // only the window counts
-    ASM_FOUND_PROGRAM, // that the checker went through; nothing else counts
+// How the trips of a loop overlap: a row of the table that build/bin/aie-tune writes
+// (schedules.def).
+struct asm_schedule {
+    uint64_t loop;          // digest of the loop
+    const char * name;      // a program that has it and its number there, for people
+    int16_t ii;             // 0: trips do not overlap
+    int8_t copies;          // registers of each value
+    int16_t plain, window;  // bundles of a trip alone, and the window with which it had registers
+    const char * placement; // of instructions and values (placement_print), NULL where ii is 0
 };
-struct asm_found {
-    uint64_t loop; // or region, or program: a number that stands for it
-    enum asm_found_kind kind;
-    int16_t ii; // 0: trips do not overlap
-    int8_t copies, way, seed;
-    int16_t plain, window; // bundles of a trip alone, and the window with which it had registers
-    const char * places;   // of its instructions and values (choices_places), NULL: the way finds
-                           // them
+struct asm_schedules {
+    const struct asm_schedule * rows; // in the order of asm_schedule_order, for qsort
+    size_t n;
 };
-
-// Has what was found for loops shown to a function; NULL: nobody looks. For whoever writes the
-// table: what a compilation finds, or with all patience for those that are not in the table, for
-// those, too, that are loose there, or for all.
-typedef void (*asm_found_fn)(void * user, const struct asm_found * found);
-enum asm_search { ASM_SEARCH_QUICK, ASM_SEARCH_NEW, ASM_SEARCH_LOOSE, ASM_SEARCH_ALL };
-void asm_watch_found(asm_found_fn watch, void * user, enum asm_search which);
-// The order of the table, for qsort.
-int asm_found_order(const void * a, const void * b);
-// Whether the table has a program, by its number, as one that the checker went through: it does so
-// again only when somebody watches.
-bool asm_is_proved(uint64_t program);
-// Loops of this thread since the last call that were in the table, and that were not.
-void asm_count_found(int * known, int * unknown);
+int asm_schedule_order(const void * a, const void * b);
+extern const struct asm_schedules asm_own_schedules; // of the compiler's own loops
+// The loops of a program are looked up there, until it is freed; without this, among the
+// compiler's own.
+void asm_use_schedules(struct asm_program * p, const struct asm_schedules * schedules);
 
 // The static checker on its own: walks the bytes of a program along every path and reports a read
 // of a register whose write is still in flight, two results that land together on one register or

@@ -14,6 +14,7 @@ enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
     }
     p->target = aie_target(arch);
     p->isa = aie_isa_get(arch);
+    p->schedules = &asm_own_schedules;
     p->other_op = calloc((size_t) aie_isa_count(p->isa), sizeof *p->other_op);
     // Register 0 is there from the beginning: it is what an author gets who was given none for want
     // of memory, and goes on writing with it until asm_finish tells him.
@@ -313,6 +314,10 @@ void asm_margin(struct asm_program * p, int memory, int32_t bytes) {
         return;
     }
     p->memories[memory].margin = bytes;
+}
+
+void asm_use_schedules(struct asm_program * p, const struct asm_schedules * schedules) {
+    p->schedules = schedules;
 }
 
 void asm_spill_to(struct asm_program * p, int memory, int vectors) {

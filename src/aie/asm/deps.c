@@ -161,7 +161,7 @@ static inline void add(struct deps * d, int from, int to, int latency, int trips
         latency = 0; // else it issues while the old value is still read
     }
     // The halves of a register come one after the other with the same to say. Of loops all edges
-    // are kept: choices.def knows them by these.
+    // are kept: the search goes through them in this order.
     int last = d->nodes[to].first_in;
     if (!d->loop && last >= 0 && d->edges[last].from == from && d->edges[last].latency == latency) {
         return;
@@ -214,7 +214,7 @@ static unsigned halves_of(const struct walk * w, struct asm_reg r) {
 }
 
 // How often edges are there because of a half: where it stands for both, loops have them twice,
-// which choices.def knows them by.
+// which the search weighs.
 static int times_of(const struct walk * w, int id) {
     return w->d->loop && !w->tracks[id]->parted ? 2 : 1;
 }

@@ -41,7 +41,7 @@ static void lay_out_lock(struct asm_program * p, int node) {
 
 static void lay_out_region(struct asm_program * p, struct asm_item * item) {
     int from = p->n_bundles, last = from - 1;
-    asm_schedule(p, item, false);
+    asm_schedule_region(p, item, false);
     while (from < p->n_bundles && from < p->memory_from && !touches_memory(p, from)) {
         from++;
     }
@@ -359,7 +359,7 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
     if (st == ST_OK) {
         asm_trace_bytes(p, bytes, size);
         st = p->no_memory ? error_set(err, ST_NO_MEMORY, "asm: out of memory")
-                          : choices_prove(p->target->arch, bytes, size, err);
+                          : asm_check(p->target->arch, bytes, size, err);
     }
     if (st != ST_OK) {
         free(bytes);

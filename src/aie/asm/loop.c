@@ -132,7 +132,7 @@ static void count_trips(struct asm_program * p, const struct pipeline * q, struc
         PUT(p, AND, A_REG(c->left), A_REG(over), A_REG(mask));
     }
     region.count = p->n_nodes - region.first;
-    asm_schedule(p, &region, false);
+    asm_schedule_region(p, &region, false);
     p->global_taken[ASM_R] = taken;
 }
 
@@ -331,6 +331,7 @@ static void note(struct asm_program * p, const struct pipeline * q, bool pipelin
         s->loop_register_ii[n] = q->register_ii;
         s->loop_life_ii[n] = q->life_ii;
         s->loop_rolls[n] = q->rolling > 0;
+        s->loop_untuned[n] = q->untuned;
         p->loop_spans[n].first = start;
         p->loop_spans[n].end = p->n_bundles;
         s->n_loops++;
@@ -342,7 +343,7 @@ static struct asm_bundle * schedule_body(struct asm_program * p, struct asm_item
                                          int * length) {
     int start = p->n_bundles;
     struct asm_bundle * body = NULL;
-    if (asm_schedule(p, region, true)) {
+    if (asm_schedule_region(p, region, true)) {
         *length = p->n_bundles - start;
         body = malloc((size_t) *length * sizeof *body);
         p->no_memory |= !body;
@@ -377,9 +378,12 @@ static bool find_pipeline(struct asm_program * p, const struct asm_item * loop,
         if (q->wanted) { // before another form of it is taken
             return false;
         }
-        pipeline_free(q);
     }
-    return pipeline_find(q, p, region, length, 0);
+    bool untuned = q->untuned; // in its better form
+    pipeline_free(q);
+    bool found = pipeline_find(q, p, region, length, 0);
+    q->untuned |= untuned;
+    return found;
 }
 
 static void lay_out(struct asm_program * p, struct asm_item * loop, struct asm_item * region) {

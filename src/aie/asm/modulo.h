@@ -53,7 +53,7 @@ enum way {
     WAY_SWING,  // from the last results up, each instruction as near as can be to what wants it
     WAY_SPACED, // at the distances from each other at which values live shortly (spaced.c)
     WAY_CHAIN,  // likewise, but chains that were written one after the other stay so
-    WAY_PLACED, // where much patience has put them (anneal.c)
+    WAY_PLACED, // where a table says (schedules.c)
 };
 
 struct search {
@@ -64,6 +64,7 @@ struct search {
     int * order;      // WAY_SWING: most nodes have placed neighbours on one side only
     enum way ordered; // the way that `order` is of; WAY_HEIGHT = none yet
     int seed;         // of small changes to it
+    int seeds;        // so many are tried where there is time, and all intervals; 1 = there is none
     int cursor;       // all nodes before it in that order are placed
     struct search_local * locals;
     int n_locals;
@@ -96,38 +97,44 @@ static inline int trips_of(const struct search * s, const struct dep * e) {
     return e->trips == DEP_COPIES ? s->q->copies : e->trips;
 }
 
-// choices.c: what a loop is, by all that the search depends on, and what is known of it, NULL =
-// nothing.
-uint64_t choices_loop(const struct search * s);
-const struct asm_found * choices_find(uint64_t loop);
-bool choices_watched(void);    // somebody wants to know what is found
-bool choices_patient(void);    // the search is to have all patience
-bool choices_all_wanted(void); // not only of what is new
-// For what is known, too, if it is loose.
-bool choices_loose_wanted(const struct asm_found * known);
-void choices_show(const struct asm_found * found);
+// schedules.c: what a loop is, and the schedule of a table for it, NULL = none.
+uint64_t schedules_digest(const struct search * s);
+const struct asm_schedule * schedules_find(const struct asm_schedules * in, uint64_t loop);
 // The times and carriers of all nodes and the registers of all copies of all locals that live, as
-// text, to be freed, NULL without memory. Times are below CHOICES_TIMES. And from there: false
+// text, to be freed, NULL without memory. Times are below PLACEMENT_TIMES. And from there: false
 // where the nodes are not all there; where the registers begin.
-enum { CHOICES_TIMES = 2048 };
-char * choices_places(const struct search * s);
-bool choices_place(struct search * s, const char * places);
-const char * choices_registers(const struct search * s, const char * places);
+enum { PLACEMENT_TIMES = 2048 };
+char * placement_print(const struct search * s);
+bool placement_read(struct search * s, const char * placement);
+const char * placement_registers(const struct search * s, const char * placement);
 
-// apart.c: edges more for instructions that would meet; returns how many there were, and these are
-// all again.
-int apart_begin(struct search * s);
-void apart_end(struct search * s, int edges);
-
-// anneal.c: places all nodes for the interval; what it finds it shows to a function until that says
-// yes.
-struct annealing {
-    int stages; // trips in flight at most
-    long steps;
-    int seed;
-    bool as_placed; // begins where nodes stand, and colder; else from the depths of spaced_times
+// Who looks for the schedules of a program's loops instead of the compiler (src/aie/tune).
+struct asm_tuner {
+    // The times, carriers and registers of a loop; plain 0: only if they are known. False: its
+    // trips do not overlap.
+    bool (*find)(struct asm_tuner * t, struct search * s, int plain);
 };
-bool anneal(struct search * s, const struct annealing * how, bool (*accept)(struct search *));
+
+// search.c: what an interval cannot be less than, for slots and for values that are carried from
+// trip to trip, into s->q; the larger of the two; and with the lives of values, *longest being the
+// one that takes longest.
+int search_resource_bound(const struct search * s);
+void search_bounds(struct search * s);
+void search_life_bounds(struct search * s, int * longest, int * together);
+int search_least(const struct search * s);
+int search_least_with_lives(struct search * s, int * longest);
+// One choice; all intervals below `plain`, from the least one on.
+enum outcome { FOUND, NO_SCHEDULE, NO_REGISTERS };
+enum outcome search_try(struct search * s, const struct asm_choice * c);
+bool search_all(struct search * s, int least, int longest, int plain, struct asm_choice * best);
+// pipeline.c: the same, as a compilation does it.
+bool search_quickly(struct search * s, int plain);
+// When all stand: times from the first stage on, false where every bundle stores; stages and
+// registers, which may be given.
+bool search_normalise(struct search * s, bool whole);
+enum outcome search_finish(struct search * s, const char * registers);
+// The first distance that is not kept, -1 = none.
+int search_broken_dep(const struct search * s);
 
 // spaced.c: `order` and, as depths, the times of WAY_SPACED; all nodes at the distances of these.
 bool spaced_times(struct search * s);

@@ -170,7 +170,7 @@ static void set_up(struct asm_program * p, struct asm_reg to, int from, int32_t 
     asm_node_new(p, basic[AIE_BASIC_ADD], 0, (struct asm_arg[]){A_REG(sum), A_REG(a), A_REG(b)}, 3);
     asm_node_new(p, basic[AIE_BASIC_COPY], 0, (struct asm_arg[]){A_REG(to), A_REG(sum)}, 2);
     if (!p->no_memory) {
-        asm_schedule(p, &region, false);
+        asm_schedule_region(p, &region, false);
     }
 }
 

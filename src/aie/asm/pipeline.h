@@ -30,7 +30,8 @@ struct pipeline {
     int register_ii, life_ii;       // nor than this (asm_stats); where somebody wants to know
     int plain, window;              // bundles of a trip alone, and its window, where they are known
     bool hopeless;                  // it is known that trips do not overlap
-    bool wanted;                    // it is not known, and the table is being written
+    bool untuned;                   // the table has no schedule for it that holds
+    bool wanted;                    // and its tuner wants to look for one
     int rolling; // trips in flight that margins allow where the loop may roll; else 0
     int * time;
     uint16_t * op;
@@ -40,7 +41,7 @@ struct pipeline {
 
 // Finds a schedule with a shorter interval than `plain` bundles; false when there is none (or
 // memory ran out). q is to be freed either way.
-// plain 0: only if it is known how (choices.def). rolling: see above; each local then has one
+// plain 0: only if it is known how (schedules.def). rolling: see above; each local then has one
 // register.
 bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
                    int plain, int rolling);
@@ -57,9 +58,9 @@ static inline bool pipeline_covers_all(const struct pipeline * q) {
 
 // rotate.c: gives every copy of every local a register, false when there are too few.
 bool pipeline_allocate(struct pipeline * q);
-// The registers that are written down (choices_places); false when they do not hold.
+// The registers that are written down (placement_print); false when they do not hold.
 bool pipeline_give(struct pipeline * q, const char * registers);
-// choices.c: numbers below 64 as characters.
+// schedules.c: numbers below 64 as characters.
 char asm_digit(int value);
 int asm_digit_value(char c);
 // Bundles of the pipelined loop: what leads in, the repeated part, what leads out.

@@ -65,7 +65,7 @@ struct asm_bundle {
 struct asm_choice {
     int ii, copies, way; // ii 0: there is no good way
     int seed;            // of small changes to the order; 0 = none
-    const char * places; // of WAY_PLACED
+    const char * places; // of WAY_PLACED: a placement
 };
 
 struct asm_known {
@@ -123,7 +123,9 @@ struct asm_program {
     bool no_memory;
     struct asm_known known[16];
     int n_known;
-    long searched;            // steps that looking for schedules took
+    long searched; // steps that looking for schedules took
+    const struct asm_schedules * schedules;
+    struct asm_tuner * tuner; // who looks for the schedules of loops instead, NULL = nobody
     struct error misuse;      // the first one
     bool placed;              // it came as bundles (text.h)
     struct sched * sched;     // the list scheduler's memory, from one region to the next
@@ -197,15 +199,6 @@ int asm_take_globals(struct asm_program * p, int i);
 void asm_sched_free(struct sched * s);
 void deps_room_free(struct deps_room * room);
 
-// choices.c: has the checker go through a program, unless it has before.
-enum status choices_prove(enum aie_arch arch, const uint8_t * bytes, size_t size,
-                          struct error * err);
-
-// Where a region has too few registers for the order of critical paths: the window with which it
-// has them, 0 = not known; and that this one was found.
-int choices_window(const struct asm_program * p, const struct asm_item * region);
-void choices_show_window(const struct asm_program * p, const struct asm_item * region);
-
 // emit.c: whether somebody is shown programs, and with them all that is known of their loops.
 bool asm_is_watched(void);
 
@@ -234,7 +227,7 @@ void asm_spill(struct asm_program * p);
 
 // sched.c: schedules one region behind the bundles that are there; returns false on failure (misuse
 // or memory), with the reason recorded.
-bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop);
+bool asm_schedule_region(struct asm_program * p, struct asm_item * region, bool is_loop);
 
 // What is known of loops of this look; a new entry, or the oldest one anew, is not yet tried.
 struct asm_known * asm_known_of(struct asm_program * p, int n, int least, int plain);

@@ -315,8 +315,11 @@ static bool give_class(struct pipeline * q, enum asm_class cls, const char * reg
                             .length = life->to - life->from};
             int r = asm_digit_value(*registers);
             uint64_t bits[WORDS];
+            if (!(set >> r & 1) || a.length > circle) {
+                return false;
+            }
             bits_of(&a, circle, words, bits);
-            if (!(set >> r & 1) || a.length > circle || !is_free(busy[r], bits, words)) {
+            if (!is_free(busy[r], bits, words)) {
                 return false;
             }
             for (int w = 0; w < words; w++) {

@@ -389,7 +389,7 @@ static struct sched * prepare(struct asm_program * p, const struct asm_item * re
     return p->no_memory ? NULL : s;
 }
 
-bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop) {
+bool asm_schedule_region(struct asm_program * p, struct asm_item * region, bool is_loop) {
     struct sched * s = prepare(p, region);
     if (!s) {
         return false;
@@ -402,15 +402,10 @@ bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop
     if (deps_build(&s->deps, p, region, false)) {
         compute_heights(s);
         find_carriers(s);
-        bool known = region->window;
-        int window = known ? region->window : choices_window(p, region);
-        for (s->window = window ? window : region->count;
+        for (s->window = region->window ? region->window : region->count;
              !ok && s->window > 0 && p->misuse.status == ST_OK; s->window = s->window * 2 / 3) {
             ok = try_schedule(s, base);
             region->window = s->window; // laid out again, it starts from there
-        }
-        if (!known && region->window < region->count) {
-            choices_show_window(p, region);
         }
     }
     if (!ok && !p->no_memory) {

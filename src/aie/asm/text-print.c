@@ -171,7 +171,10 @@ static void print_loop(struct printer * pr, const struct asm_item * loop,
         buf_printf(pr->b, " alone");
     }
     if (every) {
-        buf_printf(pr->b, " every %d%s", every, loop->late ? " late" : "");
+        buf_printf(pr->b, " every %d", every);
+    }
+    if (loop->late) {
+        buf_printf(pr->b, " late");
     }
     buf_printf(pr->b, " {");
     if (found) {
@@ -281,6 +284,9 @@ void text_print_items(const struct asm_program * p, enum asm_pass pass,
     name_labels(&pr);
     buf_printf(b, "%s", p->keep_small ? "small\n" : "");
     buf_printf(b, "%s", p->ready ? "ready\n" : "");
+    if (p->spills) {
+        buf_printf(b, "spill @%d %d\n", p->spill_memory, p->spills);
+    }
     print_memories(&pr);
     print_globals(&pr, 0, false);
     for (int i = 0; i <= p->n_items; i++) {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LINE = 240, MAX_LABELS = 512, MAX_NAME = 24, MAX_VREGS = 16384 };
+enum { MAX_LINE = 240, MAX_LABELS = 512, MAX_NAME = 24, MAX_VREGS = 16384, MOST_SPILLS = 1024 };
 
 struct reader {
     struct asm_program * p;
@@ -361,7 +361,7 @@ static bool add_loop(struct reader * r, char * at) {
         return fail(r, at, "a trip begins every so many bundles, from 1 on");
     }
     at = skip_blanks(at);
-    bool late = every && take_word(&at, "late");
+    bool late = take_word(&at, "late");
     at = skip_blanks(at);
     if (!take_word(&at, "{") || *at) {
         return fail(r, at, "{ is wanted here, and the region on lines of its own");
@@ -377,7 +377,7 @@ static bool add_loop(struct reader * r, char * at) {
     if (every && r->p->n_items) {
         r->p->items[r->p->n_items - 1].interval = (int) every;
     }
-    if (every && late) {
+    if (late) {
         asm_loop_late(r->p);
     }
     return r->st == ST_OK;
@@ -495,6 +495,19 @@ static bool read_memory(struct reader * r, char * at) {
     return true;
 }
 
+// "spill @5 40": values without a register go to 40 vectors of memory 5.
+static bool read_spill(struct reader * r, char * at) {
+    long memory = -1, vectors = 0;
+    if (*at != '@' || (at++, !take_number(&at, &memory)) || memory < 0 || memory >= ASM_MIRROR ||
+        (at = skip_blanks(at), !take_number(&at, &vectors)) || vectors < 1 ||
+        vectors > MOST_SPILLS || *at) {
+        return fail(r, at, "a buffer up to @%d and at most %d vectors are wanted: spill @1 8",
+                    ASM_MIRROR - 1, MOST_SPILLS);
+    }
+    asm_spill_to(r->p, (int) memory, (int) vectors);
+    return true;
+}
+
 static bool read_release(struct reader * r, char * at) {
     while (*at) {
         struct asm_reg reg;
@@ -536,6 +549,9 @@ static bool read_line(struct reader * r) {
     }
     if (take_word(&at, "memory")) {
         return read_memory(r, at);
+    }
+    if (take_word(&at, "spill")) {
+        return read_spill(r, at);
     }
     if (take_word(&at, "release")) {
         return read_release(r, at);

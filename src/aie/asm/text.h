@@ -4,6 +4,7 @@
 //
 //     target aie2
 //     memory @1 bank 2                what is known of a buffer: the bank that it lies in
+//     spill @5 40                     values without a register go there, in so many vectors
 //     global $p0=p7 $r1=r31           registers that live from here on, and which they are
 //     L0:
 //             acq #6, $r1             locks and branches stand by themselves
@@ -17,7 +18,7 @@
 //     loop $r1 every 4 {              the author, or the search, has placed each instruction:
 //       -2:   vadd.32 %x6, %x5, %x5   in this bundle of its trip
 //     }
-//     loop $r1 every 4 late {         the same with asm_loop_late
+//     loop $r1 every 4 late {         the same, or a rolling one, with asm_loop_late
 //     release $r1                     from here on it may be another's
 //     section                         what is used from here on has nothing to do with the above
 //             j #L0

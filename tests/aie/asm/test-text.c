@@ -1,7 +1,8 @@
 // The text form of programs: every program of the compiler, printed and read again, is the same
 // program and becomes the same bytes; so are its bundles. What single programs become is in text/.
+// With aie2p as its argument, the programs are those of that target.
 #include "aie/asm/text.h"
-#include "aie/ops/every-kernel.h"
+#include "aie/tune/every-kernel.h"
 #include "base/cmocka-all.h"
 
 #include <stdlib.h>
@@ -140,7 +141,8 @@ static void silence(void ** state) {
     asm_free(p);
 }
 
-int main(void) {
+int main(int argc, char ** argv) {
+    every_arch = argc > 1 && !strcmp(argv[1], "aie2p") ? AIE_ARCH_AIE2P : AIE_ARCH_AIE2;
     const struct CMUnitTest tests[] = {cmocka_unit_test(silence),
                                        cmocka_unit_test(every_program_is_read_again)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "aie/ops/every-kernel.h"
+#include "aie/tune/every-kernel.h"
 #include "base/sha256.h"
 
 #ifndef DIGESTS

@@ -12,7 +12,7 @@
 
 #include "aie/image/image.h"
 #include "aie/isa/isa.h"
-#include "aie/ops/every-kernel.h"
+#include "aie/tune/every-kernel.h"
 
 enum { MOST_OPS = 1024, MOST_PROGRAMS = 256, ARCHS = 2 };
 

@@ -17,7 +17,7 @@
 
 #include "aie/aie.h"
 #include "aie/asm/asm.h"
-#include "aie/ops/every-kernel.h"
+#include "aie/tune/every-kernel.h"
 #include "aie/ops/ops.h"
 #include "aie/ops/rows/rows.h"
 #include "base/sha256.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "base/sha256.h"
-#include "aie/ops/every-kernel.h"
+#include "aie/tune/every-kernel.h"
 
 enum {
     MAX_PROGRAMS = 128,

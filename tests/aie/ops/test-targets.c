@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "aie/ops/every-kernel.h"
+#include "aie/tune/every-kernel.h"
 
 enum { MAX_PROGRAMS = 128 };
 

@@ -5,7 +5,7 @@
 #include "aie/verify/verify.h"
 
 #include "aie/image/image.h"
-#include "aie/ops/every-kernel.h"
+#include "aie/tune/every-kernel.h"
 #include "base/cmocka-all.h"
 #include "random-spec.h"
 

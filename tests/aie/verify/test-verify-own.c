@@ -4,7 +4,7 @@
 // looking at one that failed.
 #include "aie/verify/verify.h"
 
-#include "aie/ops/every-kernel.h"
+#include "aie/tune/every-kernel.h"
 #include "aie/target/target.h"
 #include "base/cmocka-all.h"
 #include "random-spec.h"

@@ -1,12 +1,12 @@
-// asm/anneal: one more way to place the instructions of a loop whose trips overlap, for those who
-// have time (choices.def). All instructions stand somewhere, at distances that the latencies allow;
-// what meets in a slot, on a port or in a bank, or lives without a register, is counted.
+// tune/anneal: one more way to place the instructions of a loop whose trips overlap, for those who
+// have time (schedules.def). All instructions stand somewhere, at distances that the latencies
+// allow; what meets in a slot, on a port or in a bank, or lives without a register, is counted.
 // Instructions are moved at random, with those along that this would bring too near; a move that
 // makes matters worse is taken back, the more surely the later it comes (simulated annealing),
 // until nothing is left to count.
 //
 // Kept true: no move breaks a distance; stages are no more than there may be.
-#include "modulo.h"
+#include "tune.h"
 
 #include <stdlib.h>
 #include <string.h>

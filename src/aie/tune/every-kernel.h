@@ -1,5 +1,5 @@
-// every-kernel: all ops on all datatypes that have a kernel, in a few shapes each, for tests that
-// look at what the compiler makes of everything.
+// every-kernel: all ops on all datatypes that have a kernel, in a few shapes each, for who
+// looks at what the compiler makes of everything: the tuner and tests.
 #pragma once
 
 #include "aie/aie.h"

@@ -1,12 +1,12 @@
-// asm/apart: before the instructions of a loop are moved about at random (anneal.c), those are set
-// apart that could never stand where their latencies alone would have them: of two that wait for
-// the same value and go through the same slot, as the two halves of a vector do, one comes later.
-// Along a chain of such the search would have to find for each pair that all that follows comes a
-// bundle later, which meets something else nearly always.
+// tune/anneal-setup: before the instructions of a loop are moved about at random (anneal.c), those
+// are set apart that could never stand where their latencies alone would have them: of two that
+// wait for the same value and go through the same slot, as the two halves of a vector do, one comes
+// later. Along a chain of such the search would have to find for each pair that all that follows
+// comes a bundle later, which meets something else nearly always.
 //
 // Kept true: the edges are those of a search, gone when it is over; they lead from what was written
 // first to what was written later.
-#include "modulo.h"
+#include "tune.h"
 
 #include <stdlib.h>
 
@@ -71,7 +71,7 @@ static bool would_meet(const struct apart * a, int i, int j) {
             (is_pressed(a, i) && is_pressed(a, j)));
 }
 
-int apart_begin(struct search * s) {
+int anneal_set_up(struct search * s) {
     size_t n = (size_t) s->n;
     int edges = s->q->deps.n_edges, *room = malloc(3 * n * sizeof *room);
     struct apart a = {.s = s, .depth = room, .below = room + n, .cause = room + 2 * n};
@@ -93,6 +93,6 @@ int apart_begin(struct search * s) {
     return edges;
 }
 
-void apart_end(struct search * s, int edges) {
+void anneal_clear_up(struct search * s, int edges) {
     deps_take_away(&s->q->deps, edges);
 }
