@@ -160,10 +160,10 @@ static inline void add(struct deps * d, int from, int to, int latency, int trips
     if (latency < 0 && !(d->p->late && trips == DEP_COPIES)) {
         latency = 0; // else it issues while the old value is still read
     }
-    // The halves of a register come one after the other with the same to say. Of loops all edges
-    // are kept: the search goes through them in this order.
+    // The halves of a register come one after the other with the same to say.
     int last = d->nodes[to].first_in;
-    if (!d->loop && last >= 0 && d->edges[last].from == from && d->edges[last].latency == latency) {
+    if (last >= 0 && d->edges[last].from == from && d->edges[last].latency == latency &&
+        d->edges[last].trips == trips) {
         return;
     }
     d->edges[d->n_edges] = (struct dep){
@@ -213,12 +213,6 @@ static unsigned halves_of(const struct walk * w, struct asm_reg r) {
     return w->tracks[r.id]->parted ? halves[r.part + 1] : 1;
 }
 
-// How often edges are there because of a half: where it stands for both, loops have them twice,
-// which the search weighs.
-static int times_of(const struct walk * w, int id) {
-    return w->d->loop && !w->tracks[id]->parted ? 2 : 1;
-}
-
 // Nothing has written the register before node i reads it.
 static void check_unwritten(const struct deps * d, int i, int id) {
     if (!d->p->vregs[id].global) {
@@ -231,10 +225,7 @@ static void note_use(struct walk * w, int i, const struct aie_operand * use, int
     struct deps * d = w->d;
     struct track * t = &w->tracks[id][half];
     if (t->writer >= 0) {
-        int latency = raw_latency(t, use);
-        for (int n = times_of(w, id); n > 0; n--) {
-            link_trips(w, t->writer, t->writer_trip, i, latency);
-        }
+        link_trips(w, t->writer, t->writer_trip, i, raw_latency(t, use));
     } else if (w->tracks[id][!half].writer < 0) {
         // half a register may stay unwritten: the lanes above are carried along and never stored
         check_unwritten(d, i, id);
@@ -268,9 +259,7 @@ static void wait_for(struct walk * w, int i, const struct aie_operand * def,
 
 static void note_def(struct walk * w, int i, const struct aie_operand * def, int id, int half) {
     struct track * t = &w->tracks[id][half];
-    for (int n = times_of(w, id); n > 0; n--) {
-        wait_for(w, i, def, t);
-    }
+    wait_for(w, i, def, t);
     // of several operands that write it, the first
     if (t->writer != i || t->writer_trip != w->trip) {
         t->writer = i;
