@@ -144,9 +144,8 @@ void asm_loop_begin_paced(struct asm_program * p, struct asm_reg count, int inte
 void asm_at(struct asm_program * p, int bundle);
 // For the paced or rolling loop that has just begun: a vector or an accumulator is another local's
 // until the result that was sent to it lands, not only until its instruction issues. The old value
-// is read while the new one is on its way, which the checker takes for a mistake outside of what
-// asm_mark begins and asm_mark_end ends: the author writes these into the regions before and behind
-// the loop. Where the loop does not roll, registers are as everywhere.
+// is read while the new one is on its way; the checker follows each of them (struct asm_flow).
+// Where the loop does not roll, registers are as everywhere.
 void asm_loop_late(struct asm_program * p);
 void asm_mark(struct asm_program * p);
 void asm_mark_end(struct asm_program * p);
@@ -216,3 +215,37 @@ void asm_use_schedules(struct asm_program * p, const struct asm_schedules * sche
 // late or not aligned, a branch to no aligned bundle or in a delay slot. Knows nothing of how the
 // program was made.
 enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, struct error * err);
+
+// What is meant by a late loop, whose vectors are read while their next values are on the way: for
+// each register of an operand, the result of which it is to be a part.
+enum { ASM_FLOW_ARGS = 5, ASM_FLOW_UNITS = 8, ASM_FLOW_NONE = INT16_MIN };
+struct asm_source {
+    int16_t distance; // bundles before the one that reads; ASM_FLOW_NONE: nothing is said
+    uint8_t slot;     // of the instruction there,
+    uint8_t part;     // and which part of its result it is
+};
+struct asm_issue { // of an instruction of a trip
+    int bundle;    // from the first of the loop on
+    uint8_t slot;
+    int16_t node;
+};
+struct asm_flow_node {
+    struct asm_source from[ASM_FLOW_ARGS][ASM_FLOW_UNITS]; // by operand and its parts, low first
+};
+struct asm_flow {
+    int first, n; // bundles of the loop: what leads in, the repeated part, what leads out
+    int from, to; // the repeated part among them
+    int turns;    // after so many all trips in flight are ones that began in it
+    bool rolls;   // trips before the first are not wanted
+    struct asm_issue * issues;
+    int n_issues, cap_issues;
+    struct asm_flow_node * nodes;               // of a trip
+    uint64_t units[(AIE_UNIT_COUNT + 63) / 64]; // that its values have: bit each
+};
+static inline bool asm_flow_has(const struct asm_flow * f, int unit) {
+    return f->units[unit / 64] >> unit % 64 & 1;
+}
+// The same with late loops in the program. Their vectors are followed value by value; scalars, and
+// registers that live on, as everywhere.
+enum status asm_check_flows(enum aie_arch arch, const uint8_t * bytes, size_t size,
+                            const struct asm_flow ** flows, int n, struct error * err);

@@ -43,6 +43,9 @@ void asm_free(struct asm_program * p) {
         free(p->vregs);
         free(p->globals);
         free(p->nodes);
+        for (int i = 0; i < p->n_items; i++) {
+            asm_flow_free(p->items[i].flow);
+        }
         free(p->items);
         free(p->bundles);
         free(p->sizes);

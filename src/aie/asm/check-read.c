@@ -53,6 +53,7 @@ static void list_accesses(struct check_code * c, const struct check_word * w, in
             .is_loop = is_def && is_loop_register(reg)};
         for (int u = 0; u < n; u++) {
             a.unit = units[u];
+            a.part = (uint8_t) u;
             c->accesses[c->n_accesses++] = a;
             a.port = CHECK_NO_PORT;
         }
@@ -87,7 +88,6 @@ static bool has_room(struct check_code * c) {
 
 static enum status add_word(struct check_code * c, int slot, uint64_t bits, int next,
                             struct error * err) {
-    const uint16_t * basic = c->target->basic;
     if (!has_room(c)) {
         return error_set(err, ST_NO_MEMORY, "check: out of memory");
     }
@@ -102,14 +102,12 @@ static enum status add_word(struct check_code * c, int slot, uint64_t bits, int 
     w->stores = w->instr->stores;
     w->locks = w->instr->locks;
     w->branches = w->instr->branches;
-    w->marks = basic[AIE_BASIC_MARK_END] &&
-               (w->inst.op == basic[AIE_BASIC_MARK] || w->inst.op == basic[AIE_BASIC_MARK_END]);
     w->uses = c->n_accesses;
     list_accesses(c, w, AIE_USE);
     w->defs = c->n_accesses;
     list_accesses(c, w, AIE_DEF);
     w->end = c->n_accesses;
-    w->idle = w->uses == w->end && !w->memory && !w->locks && !w->branches && !w->marks;
+    w->idle = w->uses == w->end && !w->memory && !w->locks && !w->branches;
     c->n_words++;
     return ST_OK;
 }
@@ -145,7 +143,7 @@ static enum status read_bundle(struct check_code * c, int pc, struct error * err
         }
         const struct check_word * w = &c->words[index];
         b->words[b->n++] = index;
-        b->apart |= w->memory || w->locks || w->branches || w->marks;
+        b->apart |= w->memory || w->locks || w->branches;
         b->branch = w->branches && b->branch < 0 ? index : b->branch;
         if (slot == AIE_SLOT_LNG) {
             c->longs[c->n_longs++] = c->n;

@@ -25,13 +25,12 @@ struct flight {
     uint64_t units[WORDS]; // those with a write or a late read that is not over
     uint8_t since_memory, since_lock, since_loop;
     uint8_t bytes_since_loop; // behind the bundle with the write
-    bool marked;              // old values are read knowingly
 };
 
 struct state { // at a leader; cycles are counted from there
     struct flight f;
     bool known;               // somebody got there
-    bool walked, marked_then; // from here on, and whether it was marked that time
+    bool walked;              // from here on
     uint8_t lands[UNITS];     // the cycle from which the pending write is visible; 0 = none
     uint8_t bypass[UNITS];    // enum aie_bypass of that write
     uint8_t late[UNITS];      // the cycle of a pending late read; 0 = none
@@ -49,6 +48,9 @@ struct walk { // where the checker is; cycles are counted from its beginning
 struct check {
     struct check_code code;
     const struct aie_target * target;
+    const struct asm_flow ** flows; // loops whose vectors check-flow.c follows
+    int n_flows;
+    const struct asm_flow * flow; // that the walk is in, NULL = none
     struct walk walk;
     uint8_t * reached; // somebody got to this bundle
     int * leaders;     // bundles that are got to other than from the one before: index of their
@@ -61,13 +63,18 @@ struct check {
     struct error * err;
 };
 
-static enum status fail(struct check * c, int at, const char * what, const struct aie_inst * inst) {
+enum status check_fail(const struct check_code * c, int at, const char * what,
+                       const struct aie_inst * inst, struct error * err) {
     struct buf text = {0};
-    aie_inst_print(c->code.isa, inst, &text);
-    enum status st = error_set(c->err, ST_INVALID, "check: pc 0x%x: %s: %s", c->code.bundles[at].pc,
+    aie_inst_print(c->isa, inst, &text);
+    enum status st = error_set(err, ST_INVALID, "check: pc 0x%x: %s: %s", c->bundles[at].pc,
                                text.data ? (const char *) text.data : "?", what);
     buf_free(&text);
     return st;
+}
+
+static enum status fail(struct check * c, int at, const char * what, const struct aie_inst * inst) {
+    return check_fail(&c->code, at, what, inst, c->err);
 }
 
 static enum status fail_bundle(struct check * c, int at, const char * what) {
@@ -80,8 +87,18 @@ static enum status fail_bundle(struct check * c, int at, const char * what) {
 
 // ---- what a bundle reads and writes ----
 
-static bool is_scalar(const struct check * c, int unit) {
-    return aie_target_file(c->target, unit) == AIE_FILE_SCALAR;
+// Whether what is in this register is followed value by value (check-flow.c).
+static bool is_followed(const struct check * c, int unit) {
+    return c->flow && asm_flow_has(c->flow, unit);
+}
+
+static const struct asm_flow * flow_at(const struct check * c, int at) {
+    for (int i = 0; i < c->n_flows; i++) {
+        if (at >= c->flows[i]->first && at < c->flows[i]->first + c->flows[i]->n) {
+            return c->flows[i];
+        }
+    }
+    return NULL;
 }
 
 // Cycles until then.
@@ -101,7 +118,7 @@ static enum status check_uses(struct check * c, int at, const struct check_word 
         if (a->bypass != AIE_BYPASS_NONE && w->bypass[a->unit] == a->bypass && visible) {
             visible--;
         }
-        if (visible > a->cycle - 1 && !(w->f.marked && !is_scalar(c, a->unit))) {
+        if (visible > a->cycle - 1 && !is_followed(c, a->unit)) {
             return fail(c, at, "reads a register whose write is still in flight", &word->inst);
         }
         if (a->cycle > 1 && left(w, w->late[a->unit]) < a->cycle - 1) {
@@ -116,18 +133,17 @@ static enum status check_defs(struct check * c, int at, const struct check_word 
     struct walk * w = &c->walk;
     for (int i = word->defs; i < word->end; i++) {
         const struct check_access * a = &c->code.accesses[i];
-        // one that is over before the older one lands is knowingly so: that is what is waited for
         int older = left(w, w->lands[a->unit]);
-        bool over = w->f.marked && older > a->cycle && !is_scalar(c, a->unit);
-        if (!over && older >= a->cycle) {
+        bool followed = is_followed(c, a->unit);
+        if (!followed && older >= a->cycle) {
             return fail(c, at, "its result lands with or before an older one", &word->inst);
         }
         // A read in the cycle before it lands still sees the old value. Late reads of this very
         // bundle count too (they are in the walk); those at issue left no mark.
-        if (!over && left(w, w->late[a->unit]) >= a->cycle) {
+        if (!followed && left(w, w->late[a->unit]) >= a->cycle) {
             return fail(c, at, "its result lands before a late read of the old value", &word->inst);
         }
-        if (!over) {
+        if (older < a->cycle) { // behind the loop the last one counts
             w->lands[a->unit] = w->now + a->cycle;
             w->bypass[a->unit] = a->bypass;
             in_flight(&w->f, a->unit);
@@ -172,9 +188,6 @@ static enum status check_distances(struct check * c, int at, struct since since,
     }
     f->since_memory = word->memory ? 0 : f->since_memory;
     f->since_lock = word->locks ? 0 : f->since_lock;
-    if (word->marks) {
-        f->marked = word->inst.op == c->target->basic[AIE_BASIC_MARK];
-    }
     return ST_OK;
 }
 
@@ -230,8 +243,6 @@ static bool meet(struct state * s, struct walk * w) {
         s->ports[n] |= w->ports[(w->now + n) % LANDINGS];
         changed |= s->ports[n] != old;
     }
-    changed |= s->f.marked && !w->f.marked;
-    s->f.marked &= w->f.marked;
     changed |= lessen(&s->f.since_memory, w->f.since_memory);
     changed |= lessen(&s->f.since_lock, w->f.since_lock);
     changed |= lessen(&s->f.since_loop, w->f.since_loop);
@@ -252,8 +263,7 @@ static void flow(struct check * c, int to) {
     bool changed = !s->known;
     if (!s->known) { // the best that can be
         s->known = true;
-        s->f = (struct flight){.marked = true,
-                               .since_memory = FAR,
+        s->f = (struct flight){.since_memory = FAR,
                                .since_lock = FAR,
                                .since_loop = FAR,
                                .bytes_since_loop = FAR_BYTES};
@@ -403,15 +413,14 @@ static enum status visit(struct check * c, int at, bool * falls) {
 // From a leader on until the next one, or where it is as it was the last time.
 static enum status visit_all(struct check * c, int at) {
     struct state * s = &c->states[c->leaders[at]];
-    bool again = s->walked && s->marked_then == s->f.marked;
-    int end = again && at + FORGOTTEN < c->code.n ? at + FORGOTTEN : c->code.n;
+    int end = s->walked && at + FORGOTTEN < c->code.n ? at + FORGOTTEN : c->code.n;
     bool falls = true;
     enum status st = ST_OK;
     s->walked = true;
-    s->marked_then = s->f.marked;
     begin_at(&c->walk, s);
     for (; st == ST_OK && falls && at < end; at++) {
         falls = false;
+        c->flow = flow_at(c, at);
         st = visit(c, at, &falls);
         if (st == ST_OK && falls && c->leaders[at + 1] >= 0) {
             flow(c, at + 1);
@@ -502,16 +511,24 @@ static enum status check(struct check * c) {
     while (st == ST_OK && c->n_queue > 0) {
         st = visit_all(c, take_first(c));
     }
+    for (int i = 0; i < c->n_flows && st == ST_OK; i++) {
+        st = check_flow(&c->code, c->flows[i], c->err);
+    }
     return st;
 }
 
 enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, struct error * err) {
+    return asm_check_flows(arch, bytes, size, NULL, 0, err);
+}
+
+enum status asm_check_flows(enum aie_arch arch, const uint8_t * bytes, size_t size,
+                            const struct asm_flow ** flows, int n, struct error * err) {
     const struct aie_target * target = aie_target(arch);
     if (size == 0 || size % (size_t) target->bundle_bytes) {
         return error_set(err, ST_INVALID, "check: %zu bytes are no program: it ends aligned to %d",
                          size, target->bundle_bytes);
     }
-    struct check c = {.target = target, .err = err};
+    struct check c = {.target = target, .flows = flows, .n_flows = n, .err = err};
     enum status st = check_read(&c.code, arch, bytes, size, err);
     st = st == ST_OK ? check(&c) : st;
     check_free(&c.code);

@@ -10,6 +10,7 @@ struct check_access {
     uint8_t cycle;  // in which it is read, or from which it is there
     uint8_t bypass; // enum aie_bypass
     uint8_t port;   // bit of the write port, of the first unit of a result; else CHECK_NO_PORT
+    uint8_t part;   // which of its operand's units
     bool is_loop;   // a register of loops
 };
 
@@ -21,7 +22,7 @@ struct check_word {
     uint64_t bits;
     int next; // with the same hash, -1 = none
     uint8_t slot;
-    bool memory, stores, locks, branches, marks;
+    bool memory, stores, locks, branches;
     bool idle;           // it does nothing
     int uses, defs, end; // in accesses: those from the one to the next
     struct aie_inst inst;
@@ -32,7 +33,7 @@ struct check_bundle {
     int pc;
     uint8_t size;
     uint8_t n;                 // instructions that do anything
-    bool apart;                // one of them has to do with memory, locks, branches or marks
+    bool apart;                // one of them has to do with memory, locks or branches
     int branch;                // word, -1 = none
     int words[AIE_SLOT_COUNT]; // in the order of slots
 };
@@ -56,6 +57,13 @@ struct check_code {
     int * longs; // bundles with a long instruction: what immediates that name code are in
     int n_longs;
 };
+
+// What the checker says of an instruction of a bundle.
+enum status check_fail(const struct check_code * c, int at, const char * what,
+                       const struct aie_inst * inst, struct error * err);
+
+// check-flow.c: whether operands of a late loop see the writes that they are meant to see.
+enum status check_flow(const struct check_code * c, const struct asm_flow * f, struct error * err);
 
 // Fails on bytes that are no program; c is to be freed either way.
 enum status check_read(struct check_code * c, enum aie_arch arch, const uint8_t * bytes,

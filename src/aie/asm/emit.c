@@ -258,6 +258,9 @@ static void keep(struct asm_program * p, int i, struct laid * l, const struct as
     }
     if (item->kind == ASM_ITEM_LOOP) {
         p->labels[item->label_end] += by;
+        if (item->flow) {
+            item->flow->first += by;
+        }
         if (*loops < ASM_STATS_LOOPS) { // what is told of it stays
             p->loop_spans[*loops].first += by;
             p->loop_spans[(*loops)++].end += by;
@@ -314,6 +317,23 @@ bool asm_is_watched(void) {
     return watch_fn != NULL;
 }
 
+static enum status check(const struct asm_program * p, const uint8_t * bytes, size_t size,
+                         struct error * err) {
+    const struct asm_flow ** flows = malloc(((size_t) p->n_items + 1) * sizeof *flows);
+    int n = 0;
+    if (!flows) {
+        return error_set(err, ST_NO_MEMORY, "asm: out of memory");
+    }
+    for (int i = 0; i < p->n_items; i++) {
+        if (p->items[i].flow) {
+            flows[n++] = p->items[i].flow;
+        }
+    }
+    enum status st = asm_check_flows(p->target->arch, bytes, size, flows, n, err);
+    free(flows);
+    return st;
+}
+
 enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err) {
     if (!p->ready) {
         asm_load_again(p);
@@ -359,7 +379,7 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
     if (st == ST_OK) {
         asm_trace_bytes(p, bytes, size);
         st = p->no_memory ? error_set(err, ST_NO_MEMORY, "asm: out of memory")
-                          : asm_check(p->target->arch, bytes, size, err);
+                          : check(p, bytes, size, err);
     }
     if (st != ST_OK) {
         free(bytes);

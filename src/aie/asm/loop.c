@@ -434,6 +434,9 @@ static void lay_out(struct asm_program * p, struct asm_item * loop, struct asm_i
     p->labels[end] = p->n_bundles;
     p->global_taken[ASM_R] = taken;
     note(p, &q, pipelined, region->count, start, length);
+    asm_flow_free(loop->flow);
+    loop->flow = q.flow;
+    q.flow = NULL;
     pipeline_free(&q);
     free(body);
 }

@@ -183,7 +183,7 @@ static bool allocate_schedule(struct pipeline * q, struct asm_program * p, size_
 
 bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
                    int plain, int rolling) {
-    *q = (struct pipeline){.p = p, .rolling = rolling, .window = region->window};
+    *q = (struct pipeline){.p = p, .rolling = rolling, .late = p->late, .window = region->window};
     if (region->count == 0 || region->count > 2048 || !deps_build(&q->deps, p, region, true)) {
         return false;
     }
@@ -275,7 +275,7 @@ static bool take(struct search * s, const struct asm_item * region) {
 
 bool pipeline_take(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
                    int interval) {
-    *q = (struct pipeline){.p = p, .ii = interval};
+    *q = (struct pipeline){.p = p, .ii = interval, .late = p->late};
     if (region->count == 0 || region->count > 2048 || interval < 1 ||
         interval * PIPELINE_MAX_COPIES > 4 * MODULO_MAX_II ||
         !deps_build(&q->deps, p, region, true)) {
@@ -305,6 +305,7 @@ bool pipeline_take(struct pipeline * q, struct asm_program * p, const struct asm
 }
 
 void pipeline_free(struct pipeline * q) {
+    asm_flow_free(q->flow);
     deps_free(&q->deps);
     free(q->locals);
     free(q->time);

@@ -30,6 +30,8 @@ struct pipeline {
     int register_ii, life_ii;       // nor than this (asm_stats); where somebody wants to know
     int plain, window;              // bundles of a trip alone, and its window, where they are known
     bool hopeless;                  // it is known that trips do not overlap
+    bool late;                      // lives begin when results land (asm_loop_late)
+    struct asm_flow * flow;         // of a late loop that is written
     bool untuned;                   // the table has no schedule for it that holds
     bool wanted;                    // and its tuner wants to look for one
     int rolling; // trips in flight that margins allow where the loop may roll; else 0
@@ -68,5 +70,10 @@ int pipeline_lead_in(const struct pipeline * q);
 int pipeline_size(const struct pipeline * q);
 // The repeated part alone, of one trip; then how many bundles until everything has landed.
 bool pipeline_write_rolling(struct pipeline * q, int * first, int * last, int * landing);
+// value-flow.c: what is meant by a late loop, NULL without memory; that node i of a trip issues in
+// a bundle of q->flow.
+struct asm_flow * asm_flow_new(const struct pipeline * q);
+void asm_flow_issue(struct pipeline * q, int bundle, int slot, int node);
+
 // Writes it out behind the bundles that are there. Its first bundle is *first, its last *last.
 bool pipeline_write(struct pipeline * q, int * first, int * last);

@@ -42,13 +42,14 @@ struct asm_item {
     int first, count; // nodes
     int label;
     int label_end;
-    int window;   // of the region, with which there were registers; 0 = not known
-    int interval; // of a paced loop, else 0
-    bool alone;   // as the author has it, see asm_loop_alone
-    bool plain;   // a loop whose trips are not to overlap
-    bool rolls;   // whose trips may begin early and end late
-    bool late;    // a paced loop in which lives begin when results land
-    int extra;    // bundles that overlapping them took
+    int window;             // of the region, with which there were registers; 0 = not known
+    int interval;           // of a paced loop, else 0
+    bool alone;             // as the author has it, see asm_loop_alone
+    bool plain;             // a loop whose trips are not to overlap
+    bool rolls;             // whose trips may begin early and end late
+    bool late;              // a paced loop in which lives begin when results land
+    int extra;              // bundles that overlapping them took
+    struct asm_flow * flow; // of a late loop as it is laid out, else NULL
 };
 
 // A bundle with virtual operands resolved except for labels. Of slots that hold nothing nothing is
@@ -231,6 +232,9 @@ bool asm_schedule_region(struct asm_program * p, struct asm_item * region, bool 
 
 // What is known of loops of this look; a new entry, or the oldest one anew, is not yet tried.
 struct asm_known * asm_known_of(struct asm_program * p, int n, int least, int plain);
+
+// value-flow.c
+void asm_flow_free(struct asm_flow * f);
 
 // near.c: a loop's region with its loads of constants within reach of both load units, through
 // pointers that are set up behind the bundles that are there; the region itself where there is

