@@ -79,40 +79,38 @@ bool kernel_arch_parse(const char * text, enum aie_arch * out) {
     return false;
 }
 
-static const struct {
-    const char * name;
-    int bytes, k, once, cut;
-} blocks[KERNEL_BLOCKS] = {
-    [KERNEL_Q4_0] = {"q4_0", 18, 32, 64, 64}, // an f16 d, 32 numbers of 4 bits: d (q - 8)
-    [KERNEL_Q8_0] = {"q8_0", 34, 32, 64, 64}, // an f16 d, 32 of 8 bits: d q
-    // f16 d and dmin, eight times 6 bits s and m, 256 numbers of 4 bits: d s q - dmin m
-    [KERNEL_Q4_K] = {"q4_K", 144, 256, 256, 256},
-    [KERNEL_Q5_K] = {"q5_K", 176, 256, 256, 256}, // the same, of 5 bits
-    // 256 numbers of 6 bits, sixteen times 8 bits s, an f16 d: d s (q - 32); two are words
-    [KERNEL_Q6_K] = {"q6_K", 210, 256, 256, 512},
-    [KERNEL_IQ4_NL] = {"iq4_nl", 18, 32, 64,
-                       64}, // an f16 d, 32 of 4 bits: d times one of 16 numbers
-    [KERNEL_MXFP4] = {"mxfp4", 17, 32, 128, 128}, // the same, d is a power of 2 of 8 bits
+#define ON(arch) (1u << AIE_ARCH_##arch)
+static const struct kernel_block_info blocks[KERNEL_BLOCKS + 1] = {
+#define BLOCKS(id, name, bytes, k, once, cut, ...)                                                 \
+    [KERNEL_##id] = {name, bytes, k, once, cut, __VA_ARGS__},
+#include "kernel/blocks.def"
+#undef BLOCKS
+    [KERNEL_BLOCKS] = {"invalid", 0, 1, 1, 1, KERNEL_WAY_SHORT},
 };
+#undef ON
+
+const struct kernel_block_info * kernel_block(enum kernel_blocks b) {
+    return &blocks[(unsigned) b < KERNEL_BLOCKS ? b : KERNEL_BLOCKS];
+}
 
 int kernel_block_bytes(enum kernel_blocks b) {
-    return (unsigned) b < KERNEL_BLOCKS ? blocks[b].bytes : 0;
+    return kernel_block(b)->bytes;
 }
 
 int kernel_block_k(enum kernel_blocks b) {
-    return (unsigned) b < KERNEL_BLOCKS ? blocks[b].k : 1;
+    return kernel_block(b)->k;
 }
 
 int kernel_block_once(enum kernel_blocks b) {
-    return (unsigned) b < KERNEL_BLOCKS ? blocks[b].once : 1;
+    return kernel_block(b)->once;
 }
 
 int kernel_block_cut(enum kernel_blocks b) {
-    return (unsigned) b < KERNEL_BLOCKS ? blocks[b].cut : 1;
+    return kernel_block(b)->cut;
 }
 
 const char * kernel_block_name(enum kernel_blocks b) {
-    return (unsigned) b < KERNEL_BLOCKS ? blocks[b].name : "invalid";
+    return kernel_block(b)->name;
 }
 
 enum { PANEL_ROWS_AT = 8, PANEL_PAIRED_AT = 15, PANEL_WORDS_AT = 16 }; // bits of the parameter
@@ -138,12 +136,12 @@ struct kernel_panel kernel_panel_of(const struct kernel_spec * spec) {
 }
 
 struct kernel_panel kernel_panel(enum aie_arch arch, enum kernel_blocks b, int rows, int words) {
-    bool is_short = (b == KERNEL_Q4_0 || b == KERNEL_Q8_0) && arch == AIE_ARCH_AIE2P;
-    bool paired = rows && (b == KERNEL_Q6_K || is_short);
+    const struct kernel_block_info * info = kernel_block(b);
+    bool paired = rows && info->paired >> arch & 1;
     return (struct kernel_panel){.rows = rows,
                                  .words = words,
-                                 .pair = paired ? 2 * kernel_block_bytes(b) : 0,
-                                 .scale = paired && !is_short ? kernel_block_bytes(b) - 2 : 0};
+                                 .pair = paired ? 2 * info->bytes : 0,
+                                 .scale = paired ? info->scale : 0};
 }
 
 // Where byte `at` of two blocks lies, and how many follow it there.

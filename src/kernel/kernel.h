@@ -43,15 +43,34 @@ const char * kernel_op_name(enum kernel_op op);                  // "add"
 // Blocks of quantized numbers, as ggml has them, that the cores of a product make into bf16: the
 // parameter of MUL_MAT_BLOCKS and UNPACK. A row is cut at a whole number of words.
 enum kernel_blocks {
-    KERNEL_Q4_0,
-    KERNEL_Q8_0,
-    KERNEL_Q4_K,
-    KERNEL_Q5_K,
-    KERNEL_Q6_K,
-    KERNEL_IQ4_NL,
-    KERNEL_MXFP4,
+#define BLOCKS(id, ...) KERNEL_##id,
+#include "kernel/blocks.def"
+#undef BLOCKS
     KERNEL_BLOCKS
 };
+
+// How the numbers of blocks come to be: what the program of a core is to do with them.
+enum kernel_block_way {
+    KERNEL_WAY_SHORT, // two blocks a slice: a scale, and numbers as they are
+    KERNEL_WAY_LONG,  // four slices a block: scales of scales
+    KERNEL_WAY_TABLE, // a scale, and places in a table of 16 numbers
+};
+
+struct kernel_block_info { // a row of blocks.def
+    const char * name;     // "q4_0"
+    int bytes, k;
+    int once, cut;
+    enum kernel_block_way way;
+    int bits;        // of a number
+    int scale;       // byte of a block at which it has d
+    unsigned paired; // bits, by architecture: two blocks of a panel have their scales together
+    bool power;      // d is the exponent of a power of two, not an f16
+    bool gemm;       // products of many rows take them as they are, where gemm does so
+    int cycles;      // about, of aie2p: 64 numbers of 64 rows, times one row
+    int8_t table[16];
+};
+const struct kernel_block_info * kernel_block(enum kernel_blocks b); // of nonsense: "invalid"
+
 int kernel_block_bytes(enum kernel_blocks b);         // 0: there is no such block
 int kernel_block_k(enum kernel_blocks b);             // numbers of a block
 int kernel_block_once(enum kernel_blocks b);          // numbers that come to a core at once

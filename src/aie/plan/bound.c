@@ -65,7 +65,7 @@ uint64_t bound_scattered(const struct kernel_spec * spec, const struct aie_word_
 }
 
 bool bound_looks_up(enum kernel_blocks b) {
-    return b == KERNEL_IQ4_NL || b == KERNEL_MXFP4;
+    return kernel_block(b)->way == KERNEL_WAY_TABLE;
 }
 
 // ---- host memory ----

@@ -101,18 +101,16 @@ bool mat_stands(const struct mat_source * s, enum mat_pieces pieces) {
 
 // ---- quantized blocks ----
 
-static const struct {
-    enum ggml_type type;
-    enum kernel_blocks blocks;
-} streamed[] = {{GGML_TYPE_Q4_0, KERNEL_Q4_0},  {GGML_TYPE_Q8_0, KERNEL_Q8_0},
-                {GGML_TYPE_Q4_K, KERNEL_Q4_K},  {GGML_TYPE_Q5_K, KERNEL_Q5_K},
-                {GGML_TYPE_Q6_K, KERNEL_Q6_K},  {GGML_TYPE_IQ4_NL, KERNEL_IQ4_NL},
-                {GGML_TYPE_MXFP4, KERNEL_MXFP4}};
+static const enum ggml_type streamed[KERNEL_BLOCKS] = {
+#define BLOCKS(id, ...) [KERNEL_##id] = GGML_TYPE_##id,
+#include "kernel/blocks.def"
+#undef BLOCKS
+};
 
 static bool blocks_of(enum ggml_type type, enum kernel_blocks * out) {
-    for (size_t i = 0; i < sizeof streamed / sizeof streamed[0]; i++) {
-        if (streamed[i].type == type) {
-            *out = streamed[i].blocks;
+    for (int i = 0; i < KERNEL_BLOCKS; i++) {
+        if (streamed[i] == type) {
+            *out = (enum kernel_blocks) i;
             return true;
         }
     }

@@ -12,12 +12,12 @@ static const struct long_block {
     int one, minima;            // scales that stand before the minima in a slice's factors
     int group_bits, group_down; // which of a slice's groups of 16 numbers have scales of their own
     int table_shift, table_next, table_less;
-    int bits, at; // of numbers; where a block begins
+    int at; // where a block begins
     int odd, d_at, d_second;
 } long_blocks[KERNEL_BLOCKS + 1] = {
-    [KERNEL_Q4_K] = {4, 0x3f80, 2, 2, 1, 8, 8 * 2 * MM_TILE, 0xc380, 4, MM_LONG, 0, 0, 1},
-    [KERNEL_Q5_K] = {4, 0x3f80, 2, 2, 1, 8, 8 * 2 * MM_TILE, 0xc380, 5, MM_LONG, 0, 0, 1},
-    [KERNEL_Q6_K] = {4, 0x4200, 0, 3, 0, 9, 2 * 2 * MM_TILE, 0xc3c0, 6, MM_LONGER, 4, 208 * MM_TILE,
+    [KERNEL_Q4_K] = {4, 0x3f80, 2, 2, 1, 8, 8 * 2 * MM_TILE, 0xc380, MM_LONG, 0, 0, 1},
+    [KERNEL_Q5_K] = {4, 0x3f80, 2, 2, 1, 8, 8 * 2 * MM_TILE, 0xc380, MM_LONG, 0, 0, 1},
+    [KERNEL_Q6_K] = {4, 0x4200, 0, 3, 0, 9, 2 * 2 * MM_TILE, 0xc3c0, MM_LONGER, 4, 208 * MM_TILE,
                      0},
 };
 
@@ -41,31 +41,26 @@ static const struct fused_block {
     [KERNEL_MXFP4] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_LONG_TABLE, 2 * 2 * MM_TILE, 7, 0, 0},
 };
 
-// Those that have a table of 16 numbers, see quant-words.c. ggml's table of mxfp4 has twice the
-// numbers, for half of the scale.
-static const int8_t tables[KERNEL_BLOCKS + 1][16] = {
-    [KERNEL_IQ4_NL] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
-    [KERNEL_MXFP4] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
-};
-
 // Four bytes of a table; more by 128 where they are multiplied as they are.
 static int32_t table_word(enum kernel_blocks blocks, int word, bool fused) {
     uint32_t w = 0;
     for (int i = 0; i < 4; i++) {
-        w |= (uint32_t) (uint8_t) (tables[blocks][4 * word + i] + (fused ? 128 : 0)) << 8 * i;
+        w |= (uint32_t) (uint8_t) (kernel_block(blocks)->table[4 * word + i] + (fused ? 128 : 0))
+             << 8 * i;
     }
     return (int32_t) w;
 }
 
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
     int x_rows = s->x_groups * t->x_group, y_rows = s->y_groups * t->y_group;
+    const struct kernel_block_info * info = kernel_block(s->blocks);
     const struct long_block * l = &long_blocks[s->blocks];
     bool blocks = s->blocks != KERNEL_BLOCKS;
     int y_pitch = blocks ? MM_TILE : y_rows; // in a slice that the core wrote itself
     const struct fused_block * f = &fused_blocks[s->blocks];
     bool fused = mm_fuses(t, s->blocks) && s->many != MM_MANY_UNPACKS,
-         tabled = tables[s->blocks][1] != 0;
-    bool tells = s->blocks == KERNEL_MXFP4; // its scales are no f16
+         tabled = info->way == KERNEL_WAY_TABLE;
+    bool tells = info->power; // its scales are no f16
     bool columns = fused && mm_by_columns(t, s->blocks, s->x_rows, s->x_raw);
     bool two = columns && s->blocks == KERNEL_Q6_K; // slices at once
     bool apart = blocks && !fused && s->many != MM_MANY_UNPACKS;
@@ -99,12 +94,8 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
                              : t->shared ? y_rows * mm_slice_k(t) / MM_SHARED_TRIP
                              : s->y_raw  ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP
                                          : 0,
-        [MM_PARAM_BITS] = l->bits                    ? l->bits
-                          : !blocks                  ? 0
-                          : tells                    ? MM_BITS_MXFP4
-                          : s->blocks == KERNEL_Q8_0 ? 8
-                                                     : 4,
-        [MM_PARAM_PAIRED] = s->paired && !l->bits ? 4 * MM_TILE : 0,
+        [MM_PARAM_BITS] = tells ? MM_BITS_POWER : info->bits,
+        [MM_PARAM_PAIRED] = s->paired && !info->scale ? 4 * MM_TILE : 0,
         [MM_PARAM_ROWS] = y_rows * 4 / QUANT_VECTOR,
         [MM_PARAM_LATER] = blocks ? later : 0,
         [MM_PARAM_RAW] = (l->at ? l->at : MM_BLOCKS) ^ other, // of the first is the other
@@ -149,9 +140,10 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_BLOCK_TRIPS] = kernel_block_bytes(s->blocks) / 4 * MM_TILE * 4 / QUANT_VECTOR,
         [MM_PARAM_MORE] = fused && !tabled ? 0x80 : 0,
         [MM_PARAM_WORDS] = tabled ? MM_TABLED_WORDS : MM_LONG_BYTES,
-        [MM_PARAM_APART] = tabled                     ? 7 * 4 * MM_TILE
-                           : s->blocks == KERNEL_Q8_0 ? 8 * 4 * MM_TILE
-                                                      : 4 * 4 * MM_TILE,
+        [MM_PARAM_APART] = (tabled            ? 7
+                            : info->bits == 8 ? 8
+                                              : 4) *
+                           4 * MM_TILE,
         [MM_PARAM_AS_COME] = tabled ? 0 : -1,
         [MM_PARAM_PAIRS] = apart ? 0 : t->slice_blocks,
         [MM_PARAM_TABLED] = tabled,

@@ -226,10 +226,7 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
 // where its tiles go; and its word that they are there has its price.
 static int64_t vector_cost(const struct mm_plan * p, int columns) {
     enum { TELL = 4600, TELL_ALL = 10000, MEMORY_BYTES = 28 /* a cycle */ };
-    int64_t slice = p->blocks == KERNEL_BLOCKS                             ? 2100
-                    : p->blocks == KERNEL_Q4_0 || p->blocks == KERNEL_Q4_K ? 1150
-                    : p->blocks == KERNEL_Q8_0                             ? 1500
-                                                                           : 2300;
+    int64_t slice = p->blocks == KERNEL_BLOCKS ? 2100 : kernel_block(p->blocks)->cycles;
     int64_t tiles = ops_parts(p->m, columns * MMP_CORE_ROWS_GEMV * MM_TILE);
     int64_t work = tiles * ops_parts(p->k, mm_slice_k(p->t)) * slice;
     int64_t memory = p->m * mm_chunk_bytes(p, (uint32_t) p->k) / MEMORY_BYTES;

@@ -465,20 +465,20 @@ void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, 
 // Parameters that gemv in bf16 wants: with more ways for a slice to go come more of them.
 static int vector_params(const struct mm_plan * p) {
     bool fused = mm_fuses(p->t, p->blocks);
-    switch (p->blocks) {
-    case KERNEL_BLOCKS:
+    if (p->blocks == KERNEL_BLOCKS) {
         return MM_PARAM_FEW;
-    case KERNEL_Q4_0:
-        return fused ? MM_PARAM_BEFORE_WORDS : MM_PARAM_FEW;
-    case KERNEL_Q8_0:
-        return fused ? MM_PARAM_COUNT : MM_PARAM_MORE_THAN_FEW;
-    case KERNEL_Q4_K:
-    case KERNEL_Q5_K:
-    case KERNEL_Q6_K:
-        return fused ? MM_PARAM_BEFORE_WORDS : MM_PARAM_BEFORE_FUSED;
-    default: // numbers of a table
-        return MM_PARAM_COUNT;
     }
+    switch (kernel_block(p->blocks)->way) {
+    case KERNEL_WAY_LONG:
+        return fused ? MM_PARAM_BEFORE_WORDS : MM_PARAM_BEFORE_FUSED;
+    case KERNEL_WAY_TABLE:
+        return MM_PARAM_COUNT;
+    case KERNEL_WAY_SHORT:
+        break;
+    }
+    return kernel_block(p->blocks)->bits == 8 ? fused ? MM_PARAM_COUNT : MM_PARAM_MORE_THAN_FEW
+           : fused                            ? MM_PARAM_BEFORE_WORDS
+                                              : MM_PARAM_FEW;
 }
 
 void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles, bool task) {

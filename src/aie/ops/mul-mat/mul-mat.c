@@ -267,7 +267,7 @@ static void convert_y(struct program * w, int multiply_blocks, int multiply_colu
     asm_label(p, new_block);
     quant_next_block(&q);
     read_number(w, MM_PARAM_BITS);
-    emit_add_small(p, w->number, w->number, -MM_BITS_MXFP4);
+    emit_add_small(p, w->number, w->number, -MM_BITS_POWER);
     asm_jump_if_nonzero(p, w->number, has_f16);
     quant_power_scales(&q);
     asm_jump(p, spread);

@@ -101,7 +101,7 @@ static inline bool mm_unpacks_too(const struct mm_type * t) {
 }
 // Whether products of many rows of b take y as such blocks.
 static inline bool mm_takes_many(const struct mm_type * t, enum kernel_blocks blocks) {
-    return mm_has_tasks(t) && !mm_unpacks_too(t) && blocks == KERNEL_Q4_0;
+    return mm_has_tasks(t) && !mm_unpacks_too(t) && kernel_block(blocks)->gemm;
 }
 static inline int mm_slice_k(const struct mm_type * t) {
     return mm_block_k(t) * t->slice_blocks;

@@ -146,14 +146,14 @@ static void bytes_trip(struct writer * w, const struct apart * a, struct asm_reg
 
 // ---- both blocks of a slice ----
 
-enum part { PART_Q4_0, PART_MXFP4, PART_BYTES };
+enum part { PART_Q4_0, PART_PLACES, PART_BYTES };
 
 // Where the words of the first block are: as they came, or what a table made of them.
 static void find_words(struct writer * w, enum part kind, struct asm_reg at) {
     struct asm_program * p = w->p;
     const struct asm_reg * pointers = w->q->pointers;
     struct asm_reg paired = asm_local(p, ASM_R);
-    if (kind == PART_MXFP4) {
+    if (kind == PART_PLACES) {
         emit_set(p, at, address(w, MM_TABLED_WORDS));
         return;
     }
@@ -176,7 +176,7 @@ static void next_words(struct writer * w, enum part kind, struct asm_reg at) {
     struct asm_program * p = w->p;
     const struct asm_reg * pointers = w->q->pointers;
     struct asm_reg paired = asm_local(p, ASM_R), far = asm_local(p, ASM_R);
-    if (kind == PART_MXFP4) {
+    if (kind == PART_PLACES) {
         emit_copy(p, at, sum_of(w, at, 4 * PITCH));
         return;
     }
@@ -199,10 +199,10 @@ static void blocks(struct quant * q, enum part kind) {
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
     struct asm_reg at = take(w, ASM_R), out = take(w, ASM_R);
-    struct apart a = take_apart(w, kind == PART_MXFP4 ? 0 : TOP);
+    struct apart a = take_apart(w, kind == PART_PLACES ? 0 : TOP);
     struct places places = {.zero = a.top};
     struct asm_reg upper = a.top;
-    if (kind == PART_MXFP4) {
+    if (kind == PART_PLACES) {
         places.four = take_splat(w, LANE_16, 4);
         places.eight = take_splat(w, LANE_16, 8);
         places.base = take_splat(w, LANE_16, BASE);
@@ -213,7 +213,7 @@ static void blocks(struct quant * q, enum part kind) {
     ready(w);
     emit_nibbles_begin(p);
     emit_copy(p, out, sum_of(w, q->base, 2 * ROWS - q->offset));
-    if (kind == PART_MXFP4) {
+    if (kind == PART_PLACES) {
         emit_copy(p, scales, planes_of(w));
     } else {
         emit_set(p, scales, address(w, MM_SCALES));
@@ -226,14 +226,14 @@ static void blocks(struct quant * q, enum part kind) {
     if (kind != PART_BYTES) {
         emit_copy(p, to[1], sum_of(w, out, 16 * ROWS));
         emit_each(p, LANE_PRODUCT, a.rest, a.rest,
-                  splat(w, LANE_16, kind == PART_MXFP4 ? MINUS_160 : MINUS_136), a.by, a.config);
+                  splat(w, LANE_16, kind == PART_PLACES ? MINUS_160 : MINUS_136), a.by, a.config);
     }
     emit_set(p, q->number, kind == PART_BYTES ? 8 : 4);
     asm_loop_begin(p, q->number);
     if (kind == PART_BYTES) {
         bytes_trip(w, &a, upper, from, to[0]);
     } else {
-        trip(w, &a, &a, kind == PART_MXFP4 ? &places : NULL, from, to);
+        trip(w, &a, &a, kind == PART_PLACES ? &places : NULL, from, to);
     }
     asm_loop_end(p);
     struct asm_reg other[2] = {asm_local(p, ASM_R), asm_local(p, ASM_R)};
@@ -254,8 +254,8 @@ void quant_apart(struct quant * q) {
     blocks(q, PART_Q4_0);
 }
 
-void quant_apart_mxfp4(struct quant * q) {
-    blocks(q, PART_MXFP4);
+void quant_apart_places(struct quant * q) {
+    blocks(q, PART_PLACES);
 }
 
 void quant_apart_bytes(struct quant * q) {

@@ -290,7 +290,7 @@ void quant_look_up(struct quant * q) {
     int table = asm_label_new(p), done = asm_label_new(p);
     if (q->wide) {
         read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
-        emit_add_small(p, q->number, q->number, -MM_BITS_MXFP4);
+        emit_add_small(p, q->number, q->number, -MM_BITS_POWER);
         asm_jump_if_nonzero(p, q->number, table);
         work_out(q);
         asm_jump(p, done);

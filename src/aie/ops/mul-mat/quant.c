@@ -259,9 +259,9 @@ void quant_spread(struct quant * q) {
     if (q->apart) {
         int table = asm_label_new(p);
         read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
-        emit_add_small(p, q->number, q->number, -MM_BITS_MXFP4);
+        emit_add_small(p, q->number, q->number, -MM_BITS_POWER);
         asm_jump_if_nonzero(p, q->number, table);
-        quant_apart_mxfp4(q);
+        quant_apart_places(q);
         asm_jump(p, done);
         asm_label(p, table);
     }

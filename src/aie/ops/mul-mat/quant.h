@@ -29,7 +29,7 @@ enum {
 
 enum { QUANT_VECTOR = 64 }; // bytes of a word's rows that a trip takes
 
-enum { MM_BITS_MXFP4 = 3 }; // what MM_PARAM_BITS says of it
+enum { MM_BITS_POWER = 3 }; // of MM_PARAM_BITS: scales are powers of two, numbers of a table
 
 struct quant {
     struct asm_program * p;
@@ -52,7 +52,7 @@ void quant_spread(struct quant * q);
 // Numbers of q4_0 where they are to be apart, those of mxfp4, bytes, those of q4_K as they came and
 // of longer blocks as bytes (quant-apart.c).
 void quant_apart(struct quant * q);
-void quant_apart_mxfp4(struct quant * q);
+void quant_apart_places(struct quant * q);
 void quant_apart_bytes(struct quant * q);
 void quant_apart_halves(struct quant * q);
 void quant_apart_long(struct quant * q);
