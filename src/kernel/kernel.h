@@ -51,9 +51,10 @@ enum kernel_blocks {
 
 // How the numbers of blocks come to be: what the program of a core is to do with them.
 enum kernel_block_way {
-    KERNEL_WAY_SHORT, // two blocks a slice: a scale, and numbers as they are
-    KERNEL_WAY_LONG,  // four slices a block: scales of scales
-    KERNEL_WAY_TABLE, // a scale, and places in a table of 16 numbers
+    KERNEL_WAY_SHORT,  // two blocks a slice: a scale, and numbers as they are
+    KERNEL_WAY_LONG,   // four slices a block: scales of scales
+    KERNEL_WAY_TABLE,  // a scale, and places in a table of 16 numbers
+    KERNEL_WAY_PLANES, // bytes, and scales and minima of groups: whatever else there is
 };
 
 struct kernel_block_info { // a row of blocks.def
@@ -68,6 +69,13 @@ struct kernel_block_info { // a row of blocks.def
     bool gemm;       // products of many rows take them as they are, where gemm does so
     int cycles;      // about, of aie2p: 64 numbers of 64 rows, times one row
     int8_t table[16];
+    // Of those that go by planes: a number is its byte times a scale, less `one` times a minimum
+    // or, where there is none, a scale.
+    int n_halves, halves[4]; // f16 numbers of what comes at once: bytes at which they stand
+    int numbers[2];          // bytes of that at which the numbers of two blocks of 32 begin
+    int group;               // numbers that have one scale: 16 or 32
+    bool minima;
+    int one; // in bf16
 };
 const struct kernel_block_info * kernel_block(enum kernel_blocks b); // of nonsense: "invalid"
 

@@ -15,7 +15,8 @@ static image_fn * const images[AIE_CODES] = {
     [AIE_CODE_ELEMENTWISE] = elementwise_image, [AIE_CODE_ROWS_LAYER] = rows_image,
     [AIE_CODE_ROWS_REDUCE] = rows_image,        [AIE_CODE_GEMM] = mul_mat_image,
     [AIE_CODE_GEMM_SHARED] = mul_mat_image,     [AIE_CODE_GEMV] = mul_mat_image,
-    [AIE_CODE_UNPACK] = mul_mat_image,          [AIE_CODE_ATTENTION] = attention_image,
+    [AIE_CODE_GEMV_PLANES] = mul_mat_image,     [AIE_CODE_UNPACK] = mul_mat_image,
+    [AIE_CODE_UNPACK_PLANES] = mul_mat_image,   [AIE_CODE_ATTENTION] = attention_image,
 };
 
 // A column's cores have a program each, or none.
@@ -63,14 +64,17 @@ static void put(struct column columns[ARRAY_COLUMNS_MOST], struct device on,
     }
 }
 
-static enum status mixed_pdi(struct device on, uint8_t ** pdi, size_t * size, struct error * err) {
+static enum status mixed_pdi(const struct aie_program * decoder, struct device on, uint8_t ** pdi,
+                             size_t * size, struct error * err) {
     struct array_program programs[AIE_DECODER_PARTS] = {0};
     struct column columns[ARRAY_COLUMNS_MOST] = {0};
     enum status st = ST_OK;
     for (int i = 0; i < AIE_DECODER_PARTS && st == ST_OK; i++) {
-        const struct aie_program * p = &aie_programs[aie_decoder[i].program];
-        st = images[p->code](p, on.arch, &programs[i], err);
-        put(columns, on, &aie_decoder[i], &programs[i]);
+        const struct aie_program * p = &aie_programs[aie_decoders[i].program];
+        if (&aie_programs[aie_decoders[i].of] == decoder) {
+            st = images[p->code](p, on.arch, &programs[i], err);
+            put(columns, on, &aie_decoders[i], &programs[i]);
+        }
     }
     if (st == ST_OK) {
         st = write_pdi(on, SPREAD_MIXED, columns, pdi, size, err);
@@ -101,7 +105,7 @@ enum status aie_pdi(const struct aie_program * p, enum aie_arch arch, int column
                     size_t * size, struct error * err) {
     struct device on = {arch, columns ? columns : aie_target(arch)->columns};
     if (p->layout == AIE_LAYOUT_MIXED) {
-        return mixed_pdi(on, pdi, size, err);
+        return mixed_pdi(p, on, pdi, size, err);
     }
     struct array_program program = {0};
     enum status st = images[p->code](p, arch, &program, err);

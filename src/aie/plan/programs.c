@@ -32,10 +32,10 @@ const struct aie_program aie_programs[] = {
 };
 enum { N_PROGRAMS = sizeof aie_programs / sizeof aie_programs[0] };
 
-const struct aie_decoder_part aie_decoder[AIE_DECODER_PARTS] = {
+const struct aie_decoder_part aie_decoders[AIE_DECODER_PARTS] = {
 #define PROGRAM(...)
-#define PART(id, first_core, n_cores, columns)                                                     \
-    {AIE_PROGRAM_##id, first_core, n_cores, AIE_##columns},
+#define PART(of, id, first_core, n_cores, columns)                                                 \
+    {AIE_PROGRAM_##of, AIE_PROGRAM_##id, first_core, n_cores, AIE_##columns},
 #include "programs.def"
 #undef PROGRAM
 #undef PART
@@ -92,13 +92,20 @@ static bool serves(const struct aie_program * p, const struct kernel_spec * spec
     return has_op(p, spec->op, t, exact) ||
            (product && (has_op(p, KERNEL_OP_ADD, spec->output.dtype, false) ||
                         (t == DTYPE_BF16 && (has_op(p, KERNEL_OP_CONVERT, t, false) ||
+                                             has_op(p, KERNEL_OP_MUL_MAT_BLOCKS, t, false) ||
                                              has_op(p, KERNEL_OP_UNPACK, t, false)))));
 }
 
-static bool parts_serve(const struct kernel_spec * spec) {
+// A decoder serves by those of its programs that none before it has.
+static bool parts_serve(const struct aie_program * p, const struct kernel_spec * spec) {
     bool any = false;
     for (int i = 0; i < AIE_DECODER_PARTS; i++) {
-        any |= serves(&aie_programs[aie_decoder[i].program], spec);
+        const struct aie_decoder_part * part = &aie_decoders[i];
+        bool had = false;
+        for (int before = 0; before < i; before++) {
+            had |= aie_decoders[before].program == part->program;
+        }
+        any |= !had && &aie_programs[part->of] == p && serves(&aie_programs[part->program], spec);
     }
     return any;
 }
@@ -108,7 +115,7 @@ const struct aie_program * aie_related(const struct kernel_spec * spec, int i) {
     bool listed = false;
     for (const struct aie_program * p = aie_programs; p < aie_programs + N_PROGRAMS; p++) {
         bool own = p >= aie_programs + AIE_PROGRAMS;
-        bool has = p->layout == AIE_LAYOUT_MIXED       ? parts_serve(spec)
+        bool has = p->layout == AIE_LAYOUT_MIXED       ? parts_serve(p, spec)
                    : p->layout == AIE_LAYOUT_PART_ONLY ? false
                                                        : serves(p, spec);
         has = has && p->chips >> spec->arch & 1 && !(own && listed);

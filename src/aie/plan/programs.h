@@ -6,14 +6,16 @@
 
 // Which program the cores have.
 enum aie_code {
-    AIE_CODE_NONE, // others', see aie_decoder
+    AIE_CODE_NONE, // others', see aie_decoders
     AIE_CODE_ELEMENTWISE,
     AIE_CODE_ROWS_LAYER,
     AIE_CODE_ROWS_REDUCE,
     AIE_CODE_GEMM,        // products, and bf16's further tasks
     AIE_CODE_GEMM_SHARED, // of block floats
     AIE_CODE_GEMV,        // products of few rows in bf16, and conversions
+    AIE_CODE_GEMV_PLANES, // the same of blocks that go by planes (ops/blocks)
     AIE_CODE_UNPACK,
+    AIE_CODE_UNPACK_PLANES,
     AIE_CODE_ATTENTION,
     AIE_CODES,
 };
@@ -49,16 +51,23 @@ enum aie_program_id {
 };
 extern const struct aie_program aie_programs[];
 
-// What the decoder's PDI holds: a program, in so many cores of a column from the first on, and in
+// What a decoder's PDI holds: a program, in so many cores of a column from the first on, and in
 // which columns.
 enum aie_columns { AIE_IN_ALL, AIE_IN_FIRST_HALF, AIE_IN_SECOND_HALF };
 struct aie_decoder_part {
-    enum aie_program_id program;
+    enum aie_program_id of, program;
     int first_core, n_cores;
     enum aie_columns columns;
 };
-enum { AIE_DECODER_PARTS = 4 };
-extern const struct aie_decoder_part aie_decoder[AIE_DECODER_PARTS];
+enum {
+#define PROGRAM(...)
+#define PART(of, id, ...) AIE_PART_##of##_##id,
+#include "programs.def"
+#undef PROGRAM
+#undef PART
+    AIE_DECODER_PARTS,
+};
+extern const struct aie_decoder_part aie_decoders[AIE_DECODER_PARTS];
 
 // The program on which an op of that datatype runs where the array is laid out so; NULL: none.
 const struct aie_program * aie_program_for(enum aie_arch arch, enum aie_layout layout,

@@ -44,6 +44,7 @@ static const struct aie_times chips[AIE_ARCH_COUNT] = {
             .gemv_slice = 1600,    // [bench]
             .gemv_four_rows = 900, // [bench]
             .gemv_look_up = 4400,  // [bench]
+            .gemv_planes = 2400,   // [bench]
             COMMON,
         },
     [AIE_ARCH_AIE2P] =

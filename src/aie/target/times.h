@@ -48,7 +48,8 @@ struct aie_times {
     int gemm_slice;      // of blocks, by many rows of b
     int gemv_slice;      // by few,
     int gemv_four_rows;  // more for four of these
-    int gemv_look_up;    // and for numbers that are looked up in a table
+    int gemv_look_up;    // and for numbers that are looked up in a table,
+    int gemv_planes;     // or that become bytes and planes of factors
     int batch;           // that begins and ends a run
     int unpack_slice[2]; // UNPACK: by one core of a column; numbers that are looked up, more
     int unpack_turn[2];  // the same where four cores take turns

@@ -28,7 +28,9 @@ static inline bool block_is_scale(enum kernel_blocks kind, int byte) {
     if (kind == KERNEL_Q6_K || kind == KERNEL_MXFP4) { // which has an exponent of its own
         return kind == KERNEL_Q6_K && byte >= 208;
     }
-    return byte < (kind == KERNEL_Q4_K || kind == KERNEL_Q5_K ? 4 : 2);
+    bool has_minimum =
+        kind == KERNEL_Q4_K || kind == KERNEL_Q5_K || kind == KERNEL_Q4_1 || kind == KERNEL_Q5_1;
+    return byte < (has_minimum ? 4 : 2);
 }
 
 // A number is q s - m; s = d a and m = dmin b, which are numbers of the block.
@@ -65,12 +67,25 @@ static inline struct block_number block_q6_K(const uint8_t * block, int i) {
     return (struct block_number){.q = low | high << 4, .a = a, .b = 32 * a, .d = d, .dmin = d};
 }
 
+static inline struct block_number block_q5(const uint8_t * block, int i, bool has_minimum) {
+    const uint8_t * bits = block + (has_minimum ? 4 : 2);
+    int q = (bits[4 + i % 16] >> (i < 16 ? 0 : 4) & 15) | (bits[i / 8] >> i % 8 & 1) << 4;
+    return has_minimum ? (struct block_number){q, 1, -1, block_f16(block), block_f16(block + 2)}
+                       : (struct block_number){q, 1, 16, block_f16(block), block_f16(block)};
+}
+
 static inline struct block_number block_number(enum kernel_blocks kind, const uint8_t * block,
                                                int i) {
     static const int8_t iq4_nl[] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                     1,    13,   25,  38,  53,  69,  89,  113};
     static const int8_t mxfp4[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     switch (kind) {
+    case KERNEL_Q5_0:
+    case KERNEL_Q5_1:
+        return block_q5(block, i, kind == KERNEL_Q5_1);
+    case KERNEL_Q4_1:
+        return (struct block_number){block[4 + i % 16] >> (i < 16 ? 0 : 4) & 15, 1, -1,
+                                     block_f16(block), block_f16(block + 2)};
     case KERNEL_IQ4_NL:
         return (struct block_number){iq4_nl[block[2 + i % 16] >> (i < 16 ? 0 : 4) & 15], 1, 0,
                                      block_f16(block), 0};
@@ -91,11 +106,16 @@ static inline struct block_number block_number(enum kernel_blocks kind, const ui
     }
 }
 
+// Of types whose numbers are about a middle: how many scales are taken away in place of a minimum.
+static inline int block_middle(enum kernel_blocks kind) {
+    return kind == KERNEL_Q6_K ? 32 : kind == KERNEL_Q5_0 ? 16 : 0;
+}
+
 // With its factors rounded.
 static inline double block_factored(enum kernel_blocks kind, const struct block_number * n) {
     double s = block_bf16((double) block_bf16(n->d) * n->a);
-    return kind == KERNEL_Q6_K
-               ? s * (n->q - 32)
+    return block_middle(kind)
+               ? s * (n->q - block_middle(kind))
                : (double) (float) (s * n->q - block_bf16((double) block_bf16(n->dmin) * n->b));
 }
 
@@ -108,7 +128,8 @@ static inline double block_value(enum kernel_blocks kind, const uint8_t * row, i
         return n.d * n.a * n.q - n.dmin * n.b;
     }
     float s = block_bf16((double) block_bf16(n.d) * n.a);
-    float m = kind == KERNEL_Q6_K ? 32 * s : block_bf16((double) block_bf16(n.dmin) * n.b);
+    int middle = block_middle(kind);
+    float m = middle ? (float) middle * s : block_bf16((double) block_bf16(n.dmin) * n.b);
     float sum = -128 * s - m; // in the order of the cores
     return block_bf16((double) (float) (sum + (float) (128 + n.q) * s));
 }

@@ -30,9 +30,11 @@ enum status mul_mat_plan(struct aie_plan * p, struct error * err) {
     struct mm_plan * plan = &p->of.product;
     enum status st = mm_plan_make(&p->spec, plan, err);
     if (st == ST_OK) {
+        bool planes = p->spec.op == KERNEL_OP_MUL_MAT_BLOCKS &&
+                      mm_by_planes(kernel_blocks_of(&p->spec));
         enum aie_layout layout = plan->is_vector ? AIE_LAYOUT_GEMV : AIE_LAYOUT_GEMM;
         p->program = is_mixed(plan)
-                         ? &aie_programs[AIE_PROGRAM_DECODER]
+                         ? &aie_programs[planes ? AIE_PROGRAM_DECODER_PLANES : AIE_PROGRAM_DECODER]
                          : aie_program_for(p->spec.arch, layout, p->spec.op, plan->t->in, false);
     }
     return st;
@@ -97,9 +99,11 @@ static const struct mm_type * type_of(const struct aie_program * of, enum aie_ar
 enum status mul_mat_image(const struct aie_program * of, enum aie_arch arch,
                           struct array_program * out, struct error * err) {
     struct asm_code code = {0};
-    bool converts = of->code == AIE_CODE_GEMV, unpacks = of->code == AIE_CODE_UNPACK;
-    enum status st = converts  ? mm_vector_program(arch, &code, err)
-                     : unpacks ? mm_unpack_program(arch, &code, err)
+    bool planes = of->code == AIE_CODE_GEMV_PLANES || of->code == AIE_CODE_UNPACK_PLANES;
+    bool converts = of->code == AIE_CODE_GEMV || of->code == AIE_CODE_GEMV_PLANES;
+    bool unpacks = of->code == AIE_CODE_UNPACK || of->code == AIE_CODE_UNPACK_PLANES;
+    enum status st = converts  ? mm_vector_program(arch, planes, &code, err)
+                     : unpacks ? mm_unpack_program(arch, planes, &code, err)
                                : mm_program(arch, type_of(of, arch), &code, NULL, err);
     *out = (struct array_program){.code = code.bytes,
                                   .size = code.size,

@@ -51,6 +51,41 @@ static int32_t table_word(enum kernel_blocks blocks, int word, bool fused) {
     return (int32_t) w;
 }
 
+// Of those that go by planes (ops/blocks). A vector is a word of 16 rows, or a factor of 32.
+static void planes_params(const struct kernel_block_info * info, const struct mm_shape * s,
+                          bool apart, int32_t p[MM_PARAM_COUNT]) {
+    enum { WORD = 4 * MM_TILE, VECTORS = WORD / QUANT_VECTOR };
+    bool first =
+        !info->scale && info->bytes % 4; // of two blocks the first begins in a word's middle
+    int groups = 64 / info->group, scales = info->once > 64;
+    // Factors stand once, twice, or four times, and minima behind scales or elsewhere.
+    bool twice = s->many == MM_MANY_UNPACKS, four = !apart && !twice;
+    for (int i = 0; i < info->n_halves; i++) {
+        int byte = first && s->paired ? 2 * i : info->halves[i];
+        p[MM_PARAM_HALVES + i] = byte / 4 * WORD + byte / 2 % 2;
+    }
+    p[MM_PARAM_N_HALVES] = info->n_halves;
+    for (int i = 0; i < 2; i++) {
+        int byte = info->numbers[i] + (first && s->paired && i == 0 ? 2 : 0);
+        p[MM_PARAM_NUMBERS_AT + i] = byte / 4 * WORD;
+    }
+    p[MM_PARAM_BITS] = (int32_t) s->blocks;
+    p[MM_PARAM_Y_TRIPS] = info->n_halves * MM_TILE / CV_TRIP;
+    p[MM_PARAM_D_AT] = scales ? MM_LONG_SCALES : MM_LONG_TABLE;
+    p[MM_PARAM_OTHER] = MM_BLOCKS_OTHER | (s->paired && !first ? MM_PAIRED_LATER : 0);
+    p[MM_PARAM_RAW] = (scales ? MM_LONG : MM_BLOCKS) ^ p[MM_PARAM_OTHER];
+    p[MM_PARAM_ODD] = first && !s->paired ? -1 : 0;
+    p[MM_PARAM_ODD_BY] = 0;
+    p[MM_PARAM_ALIGN] = first ? (info->bytes - 2) / 4 * VECTORS : 0;
+    p[MM_PARAM_FACTORS] = (info->minima && !four ? 2 : 1) * groups * 2;
+    p[MM_PARAM_ONE] = info->one;
+    p[MM_PARAM_LESS] = !info->minima ? 0 : four ? MM_XY_OTHER : groups * 2 * MM_TILE << twice;
+    p[MM_PARAM_PLANE_WORDS] = info->group / 4;
+    p[MM_PARAM_GROUP] = info->group == 32 ? 2 : 3;
+    p[MM_PARAM_GROUP_SHIFT] = (info->group == 32 ? 6 : 7) + (four ? 2 : twice);
+    p[MM_PARAM_TABLE_SHIFT] = -8; // all slices have theirs at one place
+}
+
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
     int x_rows = s->x_groups * t->x_group, y_rows = s->y_groups * t->y_group;
     const struct kernel_block_info * info = kernel_block(s->blocks);
@@ -63,7 +98,7 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
     bool tells = info->power; // its scales are no f16
     bool columns = fused && mm_by_columns(t, s->blocks, s->x_rows, s->x_raw);
     bool two = columns && s->blocks == KERNEL_Q6_K; // slices at once
-    bool apart = blocks && !fused && s->many != MM_MANY_UNPACKS;
+    bool apart = blocks && mm_lanes(t) && s->many != MM_MANY_UNPACKS;
     int later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
     int other = MM_BLOCKS_OTHER | (s->paired ? MM_PAIRED_LATER : 0);
@@ -153,6 +188,9 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_TABLE + 3] = table_word(s->blocks, 3, fused),
         [MM_PARAM_TABLE_BITS] = 0x08040201,
     };
+    if (mm_by_planes(s->blocks)) {
+        planes_params(info, s, apart, p);
+    }
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];
     }

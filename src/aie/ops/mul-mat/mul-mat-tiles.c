@@ -473,6 +473,8 @@ static int vector_params(const struct mm_plan * p) {
         return fused ? MM_PARAM_BEFORE_WORDS : MM_PARAM_BEFORE_FUSED;
     case KERNEL_WAY_TABLE:
         return MM_PARAM_COUNT;
+    case KERNEL_WAY_PLANES:
+        return MM_PARAM_AFTER_PLANES;
     case KERNEL_WAY_SHORT:
         break;
     }

@@ -6,6 +6,7 @@
 
 #include "quant.h"
 
+#include "aie/ops/blocks/blocks.h"
 #include "aie/ops/convert/convert.h"
 #include "aie/verbs/verbs.h"
 
@@ -64,6 +65,7 @@ struct program {
     struct asm_reg xy_other, c_other, minus_one, one, first_config;
     bool converts;          // then fewer registers are kept: loops want the rest
     bool unpacks;           // nothing is multiplied: blocks become bf16 and leave
+    bool planes;            // its blocks are those of ops/blocks
     bool has_tasks;         // of gemm: what `many` says
     int f16_loop, f32_loop; // labels: the loops that CONVERT has from here
     int ways[WAYS];         // labels
@@ -158,7 +160,7 @@ static void read_parameters(struct program * w) {
 // ---- slices that are not bf16 yet ----
 
 static bool fuses(const struct program * w) {
-    return w->converts && mm_fuses(w->t, KERNEL_Q4_0);
+    return w->converts && !w->planes && mm_fuses(w->t, KERNEL_Q4_0);
 }
 
 static void read_number(struct program * w, int param) {
@@ -209,6 +211,61 @@ static void convert_x(struct program * w) {
     asm_label(p, none);
 }
 
+static struct quant quant_of(const struct program * w) {
+    const struct mm_block * b = &w->block;
+    return (struct quant){.p = w->p,
+                          .base = w->y,
+                          .offset = w->converts ? w->machine->offsets(w->t).y : 0,
+                          .number = w->number,
+                          .left = w->left,
+                          .wide = mm_block_k(w->t) == 8,
+                          .apart = w->converts && w->machine->sets_apart,
+                          .rows = w->converts && !w->machine->sets_apart,
+                          .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
+}
+
+// y, where its blocks are those of ops/blocks.
+static void convert_planes(struct program * w) {
+    struct asm_program * p = w->p;
+    const struct mm_block * b = &w->block;
+    const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
+    struct quant q = quant_of(w);
+    int none = asm_label_new(p), plain = asm_label_new(p), loop = asm_label_new(p),
+        slice = asm_label_new(p);
+    if (w->converts) { // else it is blocks
+        read_number(w, MM_PARAM_Y_TRIPS);
+        asm_jump_if_zero(p, w->number, none);
+        read_number(w, MM_PARAM_BITS);
+        asm_jump_if_zero(p, w->number, plain);
+        set(w, w->y, address(w, MM_Y + q.offset)); // of blocks there is one slice in bf16
+    }
+    read_number(w, MM_PARAM_LATER);
+    emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
+    asm_jump_if_nonzero(p, w->number, slice);
+    quant_next_block(&q);
+    blocks_gather(&q);
+    read_number(w, MM_PARAM_D_AT);
+    for (int i = 0; i < 3; i++) {
+        point_behind(w, pointers[i], w->number, address(w, 0));
+    }
+    asm_jump(p, loop);
+    asm_label(p, plain);
+    for (int i = 0; i < 3 && w->converts; i++) {
+        point_behind(w, pointers[i], w->y, -q.offset);
+    }
+    asm_label(p, loop);
+    set(w, b->x, address(w, MM_PARAMS + 4 * MM_PARAM_Y_TRIPS)); // the other pointers are set
+    emit_load_scalar(p, 0, LANE_32, A_REG(w->number), b->x, 0);
+    convert_loop(p, DTYPE_F16, w->number, b->from[0], b->from[1], b->to[0]);
+    if (w->converts) {
+        read_number(w, MM_PARAM_BITS);
+        asm_jump_if_zero(p, w->number, none);
+    }
+    asm_label(p, slice);
+    blocks_slice(&q);
+    asm_label(p, none);
+}
+
 // y, where it is. Of quantized blocks that loop makes the scales bf16; those that are multiplied as
 // they are unpacked go to a label then, and have come here by another.
 static void convert_y(struct program * w, int multiply_blocks, int multiply_columns, int skip) {
@@ -221,18 +278,11 @@ static void convert_y(struct program * w, int multiply_blocks, int multiply_colu
     int is_short = fused ? w->ways[WAY_SHORT] : asm_label_new(p), spread = asm_label_new(p);
     int new_block = asm_label_new(p), has_f16 = asm_label_new(p), table = asm_label_new(p),
         offset = w->converts ? w->machine->offsets(w->t).y : 0;
-    struct quant q = {.p = p,
-                      .base = w->y,
-                      .offset = offset,
-                      .number = w->number,
-                      .left = w->left,
-                      .columns = multiply_columns,
-                      .pages = fused ? asm_label_new(p) : 0,
-                      .skip = skip,
-                      .fused = fused,
-                      .wide = mm_block_k(w->t) == 8,
-                      .apart = w->converts && w->machine->sets_apart,
-                      .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
+    struct quant q = quant_of(w);
+    q.columns = multiply_columns;
+    q.pages = fused ? asm_label_new(p) : 0;
+    q.skip = skip;
+    q.fused = fused;
     if (fused) {
         asm_label(p, w->ways[WAY_COLUMNS]);
         struct asm_reg later = asm_local(p, ASM_R);
@@ -514,7 +564,11 @@ static void unpack(struct program * w, int end) {
     acquire(w, MM_LOCK_X_FULL);
     asm_label(p, has_come);
     acquire(w, MM_LOCK_C_EMPTY);
-    convert_y(w, end, end, end);
+    if (w->planes) {
+        convert_planes(w);
+    } else {
+        convert_y(w, end, end, end);
+    }
     release(w, MM_LOCK_C_FULL);
     struct asm_reg other = asm_local(p, ASM_R);
     set(w, other, MM_UNPACKED_OTHER);
@@ -645,7 +699,11 @@ static void multiply(struct program * w, int end) {
             go_the_way(w);
             gather_blocks(w, blocks);
         }
-        convert_y(w, blocks, columns, skip);
+        if (w->planes) {
+            convert_planes(w);
+        } else {
+            convert_y(w, blocks, columns, skip);
+        }
     }
     slice_of(w);
     if (fuses(w)) {
@@ -777,11 +835,13 @@ static void write_unpack_program(struct program * w) {
 enum task { TASK_MULTIPLY, TASK_CONVERT, TASK_UNPACK };
 
 static enum status write_with(enum aie_arch arch, const struct mm_type * t, enum task task,
-                              struct asm_code * out, struct mm_bank_use * use, struct error * err) {
+                              bool planes, struct asm_code * out, struct mm_bank_use * use,
+                              struct error * err) {
     struct program w = {.t = t,
                         .machine = t->shared ? &mm_aie2p_shared : machines[arch],
                         .converts = task == TASK_CONVERT,
                         .unpacks = task == TASK_UNPACK,
+                        .planes = planes,
                         .has_tasks = task == TASK_MULTIPLY && mm_has_tasks(t)};
     if (!w.machine) {
         return error_set(err, ST_UNSUPPORTED, "products are not yet there on %s",
@@ -804,13 +864,15 @@ static enum status write_with(enum aie_arch arch, const struct mm_type * t, enum
 
 enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_code * out,
                        struct mm_bank_use * use, struct error * err) {
-    return write_with(arch, t, TASK_MULTIPLY, out, use, err);
+    return write_with(arch, t, TASK_MULTIPLY, false, out, use, err);
 }
 
-enum status mm_vector_program(enum aie_arch arch, struct asm_code * out, struct error * err) {
-    return write_with(arch, mm_type(arch, DTYPE_BF16), TASK_CONVERT, out, NULL, err);
+enum status mm_vector_program(enum aie_arch arch, bool planes, struct asm_code * out,
+                              struct error * err) {
+    return write_with(arch, mm_type(arch, DTYPE_BF16), TASK_CONVERT, planes, out, NULL, err);
 }
 
-enum status mm_unpack_program(enum aie_arch arch, struct asm_code * out, struct error * err) {
-    return write_with(arch, mm_type(arch, DTYPE_BF16), TASK_UNPACK, out, NULL, err);
+enum status mm_unpack_program(enum aie_arch arch, bool planes, struct asm_code * out,
+                              struct error * err) {
+    return write_with(arch, mm_type(arch, DTYPE_BF16), TASK_UNPACK, planes, out, NULL, err);
 }

@@ -80,9 +80,13 @@ static inline int mm_trip_c_bytes(const struct mm_type * t) {
 static inline bool mm_lanes(const struct mm_type * t) {
     return t->in == DTYPE_BF16 && mm_block_k(t) == 2;
 }
+// Whether blocks become bytes and planes of factors (ops/blocks), in programs of their own.
+static inline bool mm_by_planes(enum kernel_blocks blocks) {
+    return blocks != KERNEL_BLOCKS && kernel_block(blocks)->way == KERNEL_WAY_PLANES;
+}
 // Whether blocks are multiplied as they are unpacked (quant-fused.c).
 static inline bool mm_fuses(const struct mm_type * t, enum kernel_blocks blocks) {
-    return mm_block_k(t) == 8 && blocks != KERNEL_BLOCKS;
+    return mm_block_k(t) == 8 && blocks != KERNEL_BLOCKS && !mm_by_planes(blocks);
 }
 // Whether one row of b stands in the columns that four would have (quant-columns.c). Blocks of q6_K
 // want two slices of it at once, which are there where the core made them bf16 itself.
@@ -251,6 +255,19 @@ enum {
     MM_MANY_UNPACKS = 9,
 };
 
+// In place of those of blocks that are multiplied as they are unpacked: of those that go by planes
+// (ops/blocks).
+enum {
+    MM_PARAM_HALVES = MM_PARAM_BEFORE_FUSED,  // where f16 numbers are, up to 4 of them,
+    MM_PARAM_N_HALVES = MM_PARAM_HALVES + 4,  // and how many
+    MM_PARAM_NUMBERS_AT,                      // where the numbers of two blocks begin
+    MM_PARAM_ALIGN = MM_PARAM_NUMBERS_AT + 2, // vectors of words that begin in others' middle
+    MM_PARAM_FACTORS,                         // vectors of scales and minima of a slice
+    MM_PARAM_SCALES_TOP,                      // upper bytes of two scales
+    MM_PARAM_AFTER_PLANES,
+    MM_PARAM_ODD_BY = MM_PARAM_D_SECOND, // f16 numbers of odd blocks are so much further
+};
+
 // Of MM_PARAM_PASSES: slices of q4_K, or two at once of q6_K.
 enum { MM_BY_COLUMNS = 4, MM_BY_TWO_SLICES = 5 };
 
@@ -291,10 +308,13 @@ struct mm_bank_use {
 };
 // The program of gemv in bf16, which makes operands bf16 as well. It goes when MM_LOCK_X_FULL is
 // given.
-enum status mm_vector_program(enum aie_arch arch, struct asm_code * out, struct error * err);
+// planes: of blocks it takes those of mm_by_planes and no others.
+enum status mm_vector_program(enum aie_arch arch, bool planes, struct asm_code * out,
+                              struct error * err);
 // The program that makes blocks bf16 and nothing else, on the array of gemm. It goes as gemm's
 // does.
-enum status mm_unpack_program(enum aie_arch arch, struct asm_code * out, struct error * err);
+enum status mm_unpack_program(enum aie_arch arch, bool planes, struct asm_code * out,
+                              struct error * err);
 // use may be NULL.
 enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_code * out,
                        struct mm_bank_use * use, struct error * err);

@@ -466,8 +466,7 @@ static void trip(struct writer * w, const struct to_bf16 * b, struct asm_reg fro
     emit_advance(p, from, VECTOR);
 }
 
-// All groups of 16 numbers, from bytes to bf16.
-static void numbers(struct quant * q) {
+void quant_long_to_bf16(struct quant * q) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct to_bf16 b;
@@ -553,7 +552,7 @@ void quant_long_numbers(struct quant * q) {
     if (q->apart) {
         quant_apart_long(q);
     } else if (!q->fused) {
-        numbers(q);
+        quant_long_to_bf16(q);
     }
     asm_label(p, apart);
 }

@@ -38,6 +38,7 @@ struct quant {
     bool fused; // numbers are not made bf16
     bool wide;  // aie2: a scale is a factor of either half of a vector alone
     bool apart; // numbers are written as the multiplier takes them, k by k: not of all types
+    bool rows;  // the same of aie2: eight k of a row
     struct asm_reg number;      // bits of a number; free afterwards
     struct asm_reg pointers[6]; // free
     struct asm_reg left;        // slices of the tile
@@ -67,6 +68,8 @@ void quant_power_scales(struct quant * q);
 void quant_long_gather(struct quant * q);
 void quant_long_table(struct quant * q);
 void quant_long_numbers(struct quant * q);
+// All groups of 16 numbers of a slice, from bytes and factors to bf16.
+void quant_long_to_bf16(struct quant * q);
 
 // Slices on aie2 (quant-fused.c).
 struct fused {

@@ -1,0 +1,170 @@
+// blocks: see the header. What all types go through, and which functions are a type's own.
+#include "blocks.h"
+
+#include "aie/ops/mul-mat/quant-writer.h"
+
+enum {
+    WORD = MM_TILE * 4,  // bytes from word to word
+    PLANE = MM_TILE * 2, // a factor of each row
+    VECTOR = QUANT_VECTOR,
+};
+
+// ---- f16 numbers ----
+
+// Whether what came begins in the middle of a word, or is the second of a pair: to q->number.
+static void is_odd(struct writer * w, struct asm_reg pointer) {
+    read_param(w, w->q->number, MM_PARAM_ODD, pointer);
+    emit_alu(w->p, AIE_BASIC_AND, w->q->number, w->q->number, w->q->left);
+}
+
+// Words that begin with the upper half of one and end with the lower half of the next.
+static void align(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_reg unit = q->pointers[0], next = q->pointers[1], to = q->pointers[2];
+    struct asm_reg last = take_set(w, ASM_MASK, (int32_t) 0xaaaaaaaa); // lanes that end a word
+    struct asm_reg down = take_set(w, ASM_MASK, 2), up = take_set(w, ASM_MASK, VECTOR - 2);
+    struct asm_reg trips = take(w, ASM_R);
+    ready(w);
+    read_param(w, trips, MM_PARAM_ALIGN, to);
+    find_block(w, unit);
+    emit_copy(w->p, unit, q->number);
+    emit_copy(w->p, to, q->number);
+    emit_copy(w->p, next, sum_of(w, q->number, WORD));
+    move_units(w, trips, (struct asm_reg[]){unit, next}, (struct asm_reg[]){down, up}, to, last, 1);
+    end(w);
+}
+
+// A place is the bytes of the words before it, and in its lowest bit which half of a word it is.
+static void gather(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    struct asm_reg from = q->pointers[0], to = q->pointers[1], places = q->pointers[2];
+    struct asm_reg left = take(w, ASM_R), pick = take(w, ASM_MASK), more = take(w, ASM_R);
+    int again = asm_label_new(p), even = asm_label_new(p);
+    ready(w);
+    emit_set(p, more, 0);
+    is_odd(w, from);
+    asm_jump_if_zero(p, q->number, even);
+    read_param(w, more, MM_PARAM_ODD_BY, to);
+    asm_label(p, even);
+    read_param(w, left, MM_PARAM_N_HALVES, places);
+    read_param(w, q->number, MM_PARAM_D_AT, to);
+    emit_copy(p, to, sum_of(w, q->number, address(w, 0)));
+    find_block(w, from);
+    emit_set(p, places, address(w, MM_PARAMS + 4 * MM_PARAM_HALVES));
+    asm_label(p, again);
+    struct asm_reg place = asm_local(p, ASM_R), at = asm_local(p, ASM_R);
+    emit_load_word_next(p, MEM_PARAMS, place, places);
+    emit_alu(p, AIE_BASIC_ADD, place, place, more);
+    emit_copy(p, pick, sum_of(w, masked(w, place, 1), EVEN_16));
+    emit_alu(p, AIE_BASIC_ADD, at, q->number, masked(w, place, ~1));
+    emit_copy(p, from, at);
+    for (int rows = 0; rows < 2; rows++) {
+        struct asm_reg v[2];
+        for (int i = 0; i < 2; i++) {
+            v[i] = asm_local(p, ASM_X);
+            emit_load_next(p, MEM_BLOCKS, v[i], from);
+        }
+        emit_store_next(p, MEM_SCALES, shuffled(w, v[0], v[1], pick), to);
+    }
+    emit_add_small(p, left, left, -1);
+    asm_jump_if_nonzero(p, left, again);
+    end(w);
+}
+
+void blocks_gather(struct quant * q) {
+    struct asm_program * p = q->p;
+    struct writer w = {.q = q, .p = p};
+    int aligned = asm_label_new(p);
+    gather(q);
+    is_odd(&w, q->pointers[0]);
+    asm_jump_if_zero(p, q->number, aligned);
+    read_param(&w, q->number, MM_PARAM_ALIGN, q->pointers[0]);
+    asm_jump_if_zero(p, q->number, aligned);
+    align(q);
+    asm_label(p, aligned);
+}
+
+// ---- a slice ----
+
+// Each factor twice, as those want it who make numbers of two k at a time.
+static void spread(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    struct asm_reg from = q->pointers[0], to = q->pointers[1], zip[2];
+    for (int i = 0; i < 2; i++) {
+        zip[i] = take_set(w, ASM_MASK, ZIP_16 + i);
+    }
+    ready(w);
+    read_param(w, q->number, MM_PARAM_FACTORS, from);
+    emit_set(p, from, address(w, MM_LONG_TABLE));
+    emit_set(p, to, address(w, MM_LONG_SPREAD));
+    asm_loop_begin(p, q->number);
+    struct asm_reg s = asm_local(p, ASM_X);
+    emit_load_next(p, MEM_TABLE, s, from);
+    for (int i = 0; i < 2; i++) {
+        emit_store_next(p, MEM_SPREAD, shuffled(w, s, s, zip[i]), to);
+    }
+    asm_loop_end(p);
+    end(w);
+}
+
+typedef void slice_fn(struct quant * q);
+
+// Bytes of numbers, and of scales; NULL: these are f16.
+static const struct {
+    slice_fn *bytes, *scales;
+} types[KERNEL_BLOCKS] = {
+    [KERNEL_Q4_1] = {blocks_halves},
+    [KERNEL_Q5_0] = {blocks_halves_and_fifth},
+    [KERNEL_Q5_1] = {blocks_halves_and_fifth},
+};
+
+// One behind the other, each once, with the types that have it.
+static void each_once(struct quant * q, slice_fn * (*of)(int kind)) {
+    struct asm_program * p = q->p;
+    struct writer w = {.q = q, .p = p};
+    int labels[KERNEL_BLOCKS], done = asm_label_new(p), before = 0;
+    read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
+    for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
+        if (of(kind)) {
+            labels[kind] = asm_label_new(p);
+            emit_add_small(p, q->number, q->number, before - kind);
+            asm_jump_if_zero(p, q->number, labels[kind]);
+            before = kind;
+        }
+    }
+    asm_jump(p, done);
+    for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
+        bool first = of(kind) != NULL;
+        for (int i = 0; i < kind; i++) {
+            first &= of(i) != of(kind);
+        }
+        for (int i = kind; i < KERNEL_BLOCKS && first; i++) {
+            if (of(i) == of(kind)) {
+                asm_label(p, labels[i]);
+            }
+        }
+        if (first) {
+            of(kind)(q);
+            asm_jump(p, done);
+        }
+    }
+    asm_label(p, done);
+}
+
+static slice_fn * bytes_of(int kind) {
+    return types[kind].bytes;
+}
+
+void blocks_slice(struct quant * q) {
+    each_once(q, bytes_of);
+    if (q->apart) {
+        quant_apart_long(q);
+    } else if (q->rows) {
+        blocks_rows(q);
+    } else {
+        spread(q);
+        quant_long_to_bf16(q);
+    }
+}

@@ -1,0 +1,32 @@
+// blocks: types of quantized blocks that become bytes and planes of factors, and these bf16, on any
+// target. Of a slice of 64 numbers of each row that is
+//
+//     bytes    [word of 4 numbers][64 rows], each below 128, at MM_LONG_BYTES
+//     scales   [group of numbers][64 rows] in bf16, at MM_LONG_TABLE, and behind them minima, if
+//              there are any
+//
+//     number = (128 + byte) scale - 128 scale - one minimum      in f32, then rounded to bf16
+//
+// where a type without minima has its scale in their place: a middle that is taken away. What of it
+// differs from type to type stands in its row (blocks.def) and comes with the parameters of a run,
+// but for two functions at most: one that makes bytes of its numbers, and one that makes bytes of
+// its scales, where these are not f16 themselves.
+#pragma once
+
+#include "aie/ops/mul-mat/quant.h"
+
+// When blocks have come: their f16 numbers, to where MM_PARAM_D_AT says; and words that begin in
+// the middle of others are moved to their own place.
+void blocks_gather(struct quant * q);
+// When those are bf16: a slice's numbers, to where it is multiplied or leaves.
+void blocks_slice(struct quant * q);
+
+// Of aie2, where a slice is multiplied: from bytes and factors to bf16 (aie2-rows.c).
+void blocks_rows(struct quant * q);
+
+// ---- functions of types ----
+
+// Each makes the bytes of a slice (blocks-bytes.c). Halves of bytes, of which the lower ones are
+// the first 16 of 32 numbers; the same with a fifth bit of each in a word before them.
+void blocks_halves(struct quant * q);
+void blocks_halves_and_fifth(struct quant * q);
