@@ -166,10 +166,8 @@ static void test_sha256(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_injective),
-        cmocka_unit_test(test_hostile_spec),
-        cmocka_unit_test(test_arch),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_injective),
+        cmocka_unit_test(test_hostile_spec), cmocka_unit_test(test_arch),
         cmocka_unit_test(test_sha256),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

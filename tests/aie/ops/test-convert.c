@@ -470,7 +470,7 @@ static void program(void ** state) {
     struct asm_code code;
     struct error err = {0};
     double start = ms_now();
-    enum status st = mm_vector_program(rig_arch, &code, &err);
+    enum status st = mm_vector_program(rig_arch, false, &code, &err);
     if (st != ST_OK) {
         print_message("%s\n", err.text);
     }

@@ -152,10 +152,10 @@ static enum status plan_make(const struct kernel_spec * spec, struct unpack_plan
 }
 
 enum status unpack_plan(struct aie_plan * p, struct error * err) {
-    p->program = mm_by_planes(kernel_blocks_of(&p->spec))
-                     ? &aie_programs[AIE_PROGRAM_UNPACK_PLANES]
-                     : aie_program_for(p->spec.arch, AIE_LAYOUT_GEMM, KERNEL_OP_UNPACK, DTYPE_BF16,
-                                       false);
+    p->program =
+        mm_by_planes(kernel_blocks_of(&p->spec))
+            ? &aie_programs[AIE_PROGRAM_UNPACK_PLANES]
+            : aie_program_for(p->spec.arch, AIE_LAYOUT_GEMM, KERNEL_OP_UNPACK, DTYPE_BF16, false);
     return plan_make(&p->spec, &p->of.unpack, err);
 }
 

@@ -30,8 +30,8 @@ enum status mul_mat_plan(struct aie_plan * p, struct error * err) {
     struct mm_plan * plan = &p->of.product;
     enum status st = mm_plan_make(&p->spec, plan, err);
     if (st == ST_OK) {
-        bool planes = p->spec.op == KERNEL_OP_MUL_MAT_BLOCKS &&
-                      mm_by_planes(kernel_blocks_of(&p->spec));
+        bool planes =
+            p->spec.op == KERNEL_OP_MUL_MAT_BLOCKS && mm_by_planes(kernel_blocks_of(&p->spec));
         enum aie_layout layout = plan->is_vector ? AIE_LAYOUT_GEMV : AIE_LAYOUT_GEMM;
         p->program = is_mixed(plan)
                          ? &aie_programs[planes ? AIE_PROGRAM_DECODER_PLANES : AIE_PROGRAM_DECODER]

@@ -39,8 +39,8 @@ static uint64_t of_many(const struct kernel_spec * spec) {
 }
 
 // Two cores a column have 64 rows each at a time; what of 64 k they unpack and multiply by four
-// rows at a time is a matter of so many cycles. Numbers that are looked up, or go by planes, take longer. A batch
-// begins and ends a run, of which the stream tells in more time than it computes.
+// rows at a time is a matter of so many cycles. Numbers that are looked up, or go by planes, take
+// longer. A batch begins and ends a run, of which the stream tells in more time than it computes.
 static uint64_t of_blocks(const struct kernel_spec * spec) {
     if (spec->output.ne[1] > FEW) {
         return of_many(spec);
@@ -50,11 +50,9 @@ static uint64_t of_blocks(const struct kernel_spec * spec) {
     uint64_t rows = MM_TILE * 2 * columns_of(spec, aie_target(spec->arch)->columns);
     uint64_t rounds = ((uint64_t) out->ne[0] + rows - 1) / rows;
     enum kernel_blocks blocks = kernel_blocks_of(spec);
-    int more = bound_looks_up(blocks)  ? t->gemv_look_up
-               : mm_by_planes(blocks) ? t->gemv_planes
-                                      : 0;
-    uint64_t each = (uint64_t) (t->gemv_slice + more) +
-                    (uint64_t) ((out->ne[1] + 3) / 4 * t->gemv_four_rows);
+    int more = bound_looks_up(blocks) ? t->gemv_look_up : mm_by_planes(blocks) ? t->gemv_planes : 0;
+    uint64_t each =
+        (uint64_t) (t->gemv_slice + more) + (uint64_t) ((out->ne[1] + 3) / 4 * t->gemv_four_rows);
     return (rounds * (uint64_t) (b->ne[0] / 64 + 1) * each + (uint64_t) t->batch) * batches(spec);
 }
 
