@@ -96,7 +96,10 @@ enum status txn_idle(enum aie_arch arch, uint32_t ** insts, size_t * n_words, st
 // transfers and the ways of its tokens included: for keeping what is sent at once short. What the
 // array computes meanwhile comes on top.
 uint64_t txn_cycles(const uint32_t * insts, size_t n_words);
-// How many operations it has: writes, blocks, patches and waits.
+// How many operations it has: writes, blocks, patches and waits. As its header says, and counted.
+static inline uint32_t txn_header_operations(const uint32_t * insts) {
+    return insts[2];
+}
 uint32_t txn_operations(const uint32_t * insts, size_t n_words);
 
 // ---- several streams as one ----

@@ -9,7 +9,7 @@
 // again only for the same kernels in the same order, none of which has gone from the store since.
 #include "dispatch.h"
 
-#include "aie/image/image.h"
+#include "aie/plan/join.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,6 @@ enum {
     MOST_BYTES = 8 << 20,       // of all of a stream's chains, in the device heap
     MOST_US = HSAC_MOST_US / 2, // of a chain: batches are filled with them
 };
-enum { TXN_OPERATIONS = 2 }; // the word of a stream's header that counts them
 // Of a window: a packet says how large it is, and a patch how far behind its beginning it goes.
 #define WINDOW_STEP ((uint64_t) 1 << 31)
 #define WINDOW_MOST ((uint64_t) UINT32_MAX - 4095)
@@ -140,24 +139,29 @@ static bool is_of(const struct chain * c, const struct join * j, uint64_t gone) 
 
 static bool make_chain(struct hsa_stream * s, struct chain * c) {
     struct join * j = s->npu->join;
-    struct txn_part parts[MOST_KERNELS];
-    size_t words = 0;
+    struct aie_stream_part parts[MOST_KERNELS];
+    struct aie_joined all;
     chain_free(j, c, s->device->agent);
     for (int i = 0; i < j->n; i++) {
-        parts[i] = (struct txn_part){j->links[i].kernel->insts, j->links[i].kernel->n_insts};
-        words += parts[i].n_words;
+        const struct store_kernel * k = j->links[i].kernel;
+        parts[i] = (struct aie_stream_part){.insts = k->insts,
+                                            .n_words = k->n_insts,
+                                            .n_operands = j->links[i].d.n_operands,
+                                            .foreign = k->foreign};
     }
-    size_t room = 4 * words;
-    uint32_t * insts = malloc(room);
-    bool ok = insts && j->bytes + room <= MOST_BYTES &&
-              txn_join(parts, j->n, insts, &c->n_words, &c->aims, &c->n_aims, NULL) == ST_OK;
-    for (size_t i = 0; i < c->n_aims && ok; i++) {
-        ok = c->aims[i].operand < j->links[c->aims[i].part].d.n_operands;
+    if (aie_stream_join(parts, j->n, &all, NULL) != ST_OK) {
+        return false;
     }
-    c->insts = ok ? hsac_alloc(s->device->agent, HSAC_POOL_STREAM, room) : NULL;
+    size_t room = 4 * all.n_words;
+    c->insts =
+        j->bytes + room <= MOST_BYTES ? hsac_alloc(s->device->agent, HSAC_POOL_STREAM, room) : NULL;
     if (c->insts) {
-        memcpy(c->insts, insts, 4 * c->n_words);
+        memcpy(c->insts, all.insts, room);
         c->fresh = true;
+        c->n_words = all.n_words;
+        c->aims = all.aims;
+        c->n_aims = all.n_aims;
+        all.aims = NULL; // the chain's now
         c->room = room;
         j->bytes += room;
         c->n = j->n;
@@ -166,7 +170,7 @@ static bool make_chain(struct hsa_stream * s, struct chain * c) {
             c->kernels[i] = j->links[i].kernel;
         }
     }
-    free(insts);
+    aie_joined_free(&all);
     return c->insts != NULL;
 }
 
@@ -233,11 +237,10 @@ static void begin(struct join * j) {
 
 static enum status dispatch(struct hsa_stream * s, const struct hsac_dispatch * d,
                             struct error * err) {
-    const uint32_t * insts = d->insts;
     enum status st = hsac_queue_dispatch(s->queue, d, err);
     if (st == ST_OK) {
         atomic_fetch_add(&s->device->packets, 1);
-        atomic_fetch_add(&s->device->operations, insts[TXN_OPERATIONS]);
+        atomic_fetch_add(&s->device->operations, txn_header_operations(d->insts));
     }
     return st;
 }

@@ -4,7 +4,7 @@
 // them a word shorter it does not.
 #include "aie/verify/verify.h"
 
-#include "aie/image/image.h"
+#include "aie/plan/join.h"
 #include "aie/tune/every-kernel.h"
 #include "base/cmocka-all.h"
 #include "random-spec.h"
@@ -54,33 +54,34 @@ static int chain_of(int first, struct kernel * chain[LENGTH]) {
 }
 
 static void check(struct kernel ** chain, int n, const uint8_t * pdi, size_t pdi_size) {
-    struct txn_part parts[LENGTH];
+    struct aie_stream_part parts[LENGTH];
     struct verify_operand operands[OPERANDS];
-    struct txn_aim * aims;
+    struct aie_joined all;
     int base[LENGTH], n_operands = 0;
-    size_t words = 0, n_words, n_aims;
+    size_t words = 0;
     struct error err = {0};
     for (int i = 0; i < n; i++) {
-        parts[i] = (struct txn_part){chain[i]->insts, chain[i]->n};
-        words += chain[i]->n;
         base[i] = n_operands;
         n_operands += aie_verify_operands(&chain[i]->spec, operands + n_operands);
+        parts[i] = (struct aie_stream_part){
+            .insts = chain[i]->insts, .n_words = chain[i]->n, .n_operands = n_operands - base[i]};
+        words += chain[i]->n;
     }
-    uint32_t * insts = malloc(4 * words);
-    if (txn_join(parts, n, insts, &n_words, &aims, &n_aims, &err) != ST_OK) {
+    if (aie_stream_join(parts, n, &all, &err) != ST_OK) {
         fail_msg("%s: %s", chain[0]->program, err.text);
     }
-    left_out += (int) (words - n_words);
-    for (size_t i = 0; i < n_aims; i++) {
+    left_out += (int) (words - all.n_words);
+    for (size_t i = 0; i < all.n_aims; i++) {
+        const struct txn_aim * a = &all.aims[i];
         uint32_t size;
-        txn_aim(insts, &aims[i], base[aims[i].part] + aims[i].operand, aims[i].byte_offset, &size);
+        txn_aim(all.insts, a, base[a->part] + a->operand, a->byte_offset, &size);
     }
     struct verify_job job = {.arch = chain[0]->spec.arch,
                              .columns = chain[0]->spec.columns,
                              .pdi = pdi,
                              .pdi_size = pdi_size,
-                             .insts = (const uint8_t *) insts,
-                             .insts_size = 4 * n_words,
+                             .insts = (const uint8_t *) all.insts,
+                             .insts_size = 4 * all.n_words,
                              .operands = operands,
                              .n_operands = n_operands,
                              .own = true};
@@ -100,8 +101,12 @@ static void check(struct kernel ** chain, int n, const uint8_t * pdi, size_t pdi
             refused++;
         }
     }
-    free(aims);
-    free(insts);
+    aie_joined_free(&all);
+    parts[n - 1].foreign = true; // which is sent as it was verified, or not at all
+    assert_int_equal(aie_stream_join(parts, n, &all, &err), ST_UNSUPPORTED);
+    parts[n - 1].foreign = false;
+    parts[n - 1].n_operands = 1; // and each names an output behind its first operand
+    assert_int_equal(aie_stream_join(parts, n, &all, &err), ST_CORRUPT);
 }
 
 static void test_joined(void ** state) {
