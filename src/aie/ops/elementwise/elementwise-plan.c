@@ -99,7 +99,7 @@ static enum status plan_contiguous(const struct tensor * a, const struct tensor 
 // ---- tensors with gaps ----
 
 static bool joins(const struct plan_dim * inner, const struct plan_dim * outer) {
-    for (int o = 0; o < PLAN_OPERANDS; o++) {
+    for (int o = 0; o < EW_OPERANDS; o++) {
         if (outer->stride[o] != inner->extent * inner->stride[o]) {
             return false;
         }
@@ -121,12 +121,12 @@ static int add_dim(struct plan_dim * dims, int n, struct plan_dim d) {
 
 // The loops over the whole operation, innermost first: words, then rows of them. Returns how many,
 // or -1 when something does not stand on words.
-static int nest(const struct tensor * const t[PLAN_OPERANDS], bool splat,
+static int nest(const struct tensor * const t[EW_OPERANDS], bool splat,
                 struct plan_dim dims[PLAN_DIMS], struct error * err) {
     const struct tensor *a = t[PLAN_A], *b = t[PLAN_B];
     int64_t es = dtype_size(a->dtype), row = a->ne[0] * es;
     struct plan_dim first = {row / 4, {4, splat ? 0 : 4, 4}};
-    for (int o = 0; o < PLAN_OPERANDS; o++) {
+    for (int o = 0; o < EW_OPERANDS; o++) {
         bool apart = a->ne[0] > 1 && !(splat && o == PLAN_B) && t[o]->nb[0] != es;
         if (apart && (es != 4 || t[o]->nb[0] % 4 || t[o]->nb[0] <= 0)) {
             error_set(err, ST_UNSUPPORTED, "elements of %lld bytes lie %lld bytes apart",
@@ -141,7 +141,7 @@ static int nest(const struct tensor * const t[PLAN_OPERANDS], bool splat,
     }
     int n = add_dim(dims, 0, first);
     for (int d = 1; d < TENSOR_DIMS; d++) {
-        for (int o = 0; o < PLAN_OPERANDS; o++) {
+        for (int o = 0; o < EW_OPERANDS; o++) {
             bool words = (splat && o == PLAN_B) || t[o]->ne[d] == 1 || t[o]->nb[d] % 4 == 0;
             if (!words || t[o]->nb[d] < 0 ||
                 (o == PLAN_OUT && t[o]->ne[d] > 1 && t[o]->nb[d] == 0)) {
@@ -179,7 +179,7 @@ static int64_t piece_limit(const struct ew_plan * plan, int level, int n_operand
         limit = limit > plan->dims[level].extent ? plan->dims[level].extent : limit;
         dims[level].extent = limit;
         bool fits = true;
-        for (int o = 0; o < PLAN_OPERANDS; o++) {
+        for (int o = 0; o < EW_OPERANDS; o++) {
             bool walks = o != PLAN_B || (n_operands > 2 && plan->mode != PLAN_SPLAT);
             fits = fits && (!walks || plan_walk_make(dims, level + 1, o, &(struct plan_walk){0}));
         }
@@ -226,7 +226,7 @@ static enum status plan_strided(const struct kernel_spec * spec, const struct te
     }
     plan->strided = true;
     plan->mode = splat ? PLAN_SPLAT : PLAN_LINEAR;
-    const struct tensor * const t[PLAN_OPERANDS] = {a, b, out};
+    const struct tensor * const t[EW_OPERANDS] = {a, b, out};
     int n = nest(t, splat, plan->dims, err);
     if (n == 0) { // one word
         plan->dims[n++] = (struct plan_dim){1, {4, 4, 4}};
@@ -249,14 +249,14 @@ enum status ew_plan_make(const struct kernel_spec * spec, struct ew_plan * plan,
 // ---- pieces ----
 
 // Offsets of run number `index` in bytes.
-static void run_offsets(const struct ew_plan * plan, int64_t index, int64_t offset[PLAN_OPERANDS]) {
-    for (int o = 0; o < PLAN_OPERANDS; o++) {
+static void run_offsets(const struct ew_plan * plan, int64_t index, int64_t offset[EW_OPERANDS]) {
+    for (int o = 0; o < EW_OPERANDS; o++) {
         offset[o] = 0;
     }
     for (int i = 0; i < plan->n_outer; i++) {
         int64_t at = index % plan->outer[i].extent;
         index /= plan->outer[i].extent;
-        for (int o = 0; o < PLAN_OPERANDS; o++) {
+        for (int o = 0; o < EW_OPERANDS; o++) {
             offset[o] += at * plan->outer[i].stride[o];
         }
     }
@@ -311,7 +311,7 @@ static struct plan_walk splat_word(struct plan_piece * piece, int64_t offset) {
 }
 
 // The next piece of a contiguous run; returns how many words are still to do.
-static int64_t next_contiguous(const struct ew_plan * plan, const int64_t at[PLAN_OPERANDS],
+static int64_t next_contiguous(const struct ew_plan * plan, const int64_t at[EW_OPERANDS],
                                struct plan_cursor * c, int columns, struct plan_piece * out) {
     int64_t words = (plan->run_bytes + 3) / 4, take;
     if (plan->mode == PLAN_PERIOD) {
@@ -336,7 +336,7 @@ static int64_t next_contiguous(const struct ew_plan * plan, const int64_t at[PLA
 }
 
 // The same with gaps, in steps along dims[level].
-static int64_t next_strided(const struct ew_plan * plan, const int64_t at[PLAN_OPERANDS],
+static int64_t next_strided(const struct ew_plan * plan, const int64_t at[EW_OPERANDS],
                             struct plan_cursor * c, int columns, struct plan_piece * out) {
     struct plan_dim dims[PLAN_DIMS];
     memcpy(dims, plan->dims, sizeof dims);
@@ -348,7 +348,7 @@ static int64_t next_strided(const struct ew_plan * plan, const int64_t at[PLAN_O
     int64_t unit = (MIN_PIECE_WORDS + inner - 1) / inner;
     cut->extent = share(total - c->done, total, plan->runs, plan->piece_limit, unit, columns);
     out->words = (uint32_t) (inner * cut->extent);
-    for (int o = 0; o < PLAN_OPERANDS; o++) {
+    for (int o = 0; o < EW_OPERANDS; o++) {
         int64_t offset = at[o] + c->done * cut->stride[o];
         if (o == PLAN_B && plan->mode == PLAN_SPLAT) {
             out->walk[o] = splat_word(out, offset);
@@ -368,7 +368,7 @@ bool ew_plan_next(const struct ew_plan * plan, struct plan_cursor * c, int colum
     if (c->run >= plan->runs) {
         return false;
     }
-    int64_t at[PLAN_OPERANDS];
+    int64_t at[EW_OPERANDS];
     run_offsets(plan, c->run, at);
     *out = (struct plan_piece){.mode = plan->mode};
     int64_t left = plan->strided ? next_strided(plan, at, c, columns, out)

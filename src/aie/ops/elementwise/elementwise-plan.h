@@ -8,12 +8,12 @@ enum plan_mode { PLAN_LINEAR, PLAN_PERIOD, PLAN_SPLAT };
 
 enum { PLAN_PERIOD_BDS = 12 }; // shim descriptors that repeat a period: a chain of equal ones
 
-enum { PLAN_A, PLAN_B, PLAN_OUT, PLAN_OPERANDS };
+enum { PLAN_A, PLAN_B, PLAN_OUT, EW_OPERANDS };
 
 // A nest of loops over memory, innermost first; strides in bytes, one for each operand.
 struct plan_dim {
     int64_t extent;
-    int64_t stride[PLAN_OPERANDS];
+    int64_t stride[EW_OPERANDS];
 };
 
 enum { PLAN_DIMS = 8 };
@@ -64,7 +64,7 @@ struct plan_piece { // the work of one column
     enum plan_mode mode;
     uint32_t words;
     struct plan_walk
-        walk[PLAN_OPERANDS]; // b: of the period or the word of the splat in those modes
+        walk[EW_OPERANDS]; // b: of the period or the word of the splat in those modes
     uint32_t period, rows;
     uint32_t splat_byte; // where the splatted element stands in its word
 };
