@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "aie/plan/plan.h"
 #include "aie/tune/every-kernel.h"
 
 enum { MAX_PROGRAMS = 128 };
@@ -55,6 +56,50 @@ static void both_have_all(void ** state) {
     assert_true(seen.n_kernels > 400);
 }
 
+// ---- programs.def ----
+
+// Who keeps the programs that serve an op has the one that its plan names.
+static void visit_related(void * user, const struct kernel_spec * of_aie2) {
+    int * n = user;
+    for (int arch = 0; arch < AIE_ARCH_COUNT; arch++) {
+        struct kernel_spec spec = *of_aie2;
+        struct aie_plan plan;
+        const struct aie_program * p = NULL;
+        char name[KERNEL_NAME_MAX];
+        spec.arch = (enum aie_arch) arch;
+        kernel_name(&spec, name);
+        assert_int_equal(aie_plan(&spec, &plan, NULL), ST_OK);
+        assert_non_null(plan.program);
+        assert_true(plan.program->chips >> arch & 1);
+        for (int i = 0; (p = aie_related(&spec, i)) && p != plan.program; i++) {
+            assert_true(p->chips >> arch & 1);
+        }
+        if (!p) {
+            fail_msg("%s on %s runs on %s, which is not related to it", name,
+                     kernel_arch_name(spec.arch), plan.program->name);
+        }
+        ++*n;
+    }
+}
+
+static void related_have_all(void ** state) {
+    (void) state;
+    int n = 0;
+    visit_all(visit_related, &n);
+    assert_true(n > 800);
+}
+
+// A name is one PDI on a chip.
+static void names_are_unique(void ** state) {
+    (void) state;
+    for (int i = 0; i < AIE_PROGRAMS; i++) {
+        for (int k = 0; k < i; k++) {
+            const struct aie_program *a = &aie_programs[i], *b = &aie_programs[k];
+            assert_true(!(a->chips & b->chips) || strcmp(a->name, b->name));
+        }
+    }
+}
+
 // Planners ask before anybody has looked at the shape.
 static void test_cycles_of_nothing(void ** state) {
     (void) state;
@@ -67,7 +112,8 @@ static void test_cycles_of_nothing(void ** state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(both_have_all),
-                                       cmocka_unit_test(test_cycles_of_nothing)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_have_all), cmocka_unit_test(related_have_all),
+        cmocka_unit_test(names_are_unique), cmocka_unit_test(test_cycles_of_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
