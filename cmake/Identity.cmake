@@ -1,11 +1,35 @@
 # Identity of the kernel compiler: a SHA-256 over every file that shapes the code it makes, by path
-# and content, written into a header when one of them changes. Two builds of one source have the
-# same identity, wherever they lie and whatever compiled them.
+# and tokens, written into a header when one of them changes. Two builds of one source have the
+# same identity, wherever they lie and whatever compiled them; comments and layout are not in it.
 #
 #   compiler_identity(target)   makes compiler-identity.h and puts its directory on target's path
 #
 # Run as a script (cmake -D OUT=... -P Identity.cmake) it is the step that writes the header.
 if(CMAKE_SCRIPT_MODE_FILE)
+    # What stands for a character that lists or patterns would take for something else.
+    foreach(n RANGE 1 5)
+        string(ASCII ${n} mark${n})
+    endforeach()
+
+    # read_tokens(file out): the text of a C source without comments and with one blank at most between
+    # tokens. Literals stay as they are, and a directive ends where its line does.
+    function(read_tokens file out)
+        file(READ ${file} text)
+        string(REPLACE ";" "${mark1}" text "\n${text}\n")
+        string(REPLACE "[" "${mark2}" text "${text}")
+        string(REPLACE "]" "${mark3}" text "${text}")
+        set(literal "\"([^\"\\\n]|\\\\.)*\"|'([^'\\\n]|\\\\.)*'")
+        set(comment "//[^\n]*|/\\*[^*]*\\*+([^/*][^*]*\\*+)*/")
+        string(REGEX MATCHALL "${literal}|${comment}|[^\"'/]+|." parts "${text}")
+        list(TRANSFORM parts REPLACE "^/[/*].*$" " ")
+        list(TRANSFORM parts REPLACE " " "${mark4}" REGEX "^[\"']")
+        list(JOIN parts "" text)
+        string(REGEX REPLACE "\\\\[ \t]*\n" " " text "${text}")
+        string(REGEX REPLACE "\n[ \t]*(#[^\n]*)" " \\1 ${mark5} " text "${text}")
+        string(REGEX REPLACE "[ \t\n]+" " " text "${text}")
+        set(${out} "${text}" PARENT_SCOPE)
+    endfunction()
+
     get_filename_component(src ${CMAKE_SCRIPT_MODE_FILE}/../../src ABSOLUTE)
     file(GLOB_RECURSE files RELATIVE ${src} ${src}/aie/*.[ch] ${src}/aie/*.def ${src}/kernel/*.[ch]
          ${src}/kernel/*.def ${src}/tensor/*.[ch])
@@ -13,7 +37,8 @@ if(CMAKE_SCRIPT_MODE_FILE)
     list(SORT files)
     set(text "")
     foreach(file ${files})
-        file(SHA256 ${src}/${file} hash)
+        read_tokens(${src}/${file} tokens)
+        string(SHA256 hash "${tokens}")
         string(APPEND text "${file} ${hash}\n")
     endforeach()
     string(SHA256 hash "${text}")
