@@ -395,6 +395,20 @@ static void test_handlers(void ** state) {
     assert_int_equal(h.calls, 3);
 }
 
+static uint64_t now(struct rig * r) {
+    uint64_t ticks = 0;
+    assert_int_equal(r->hsa_system_get_info(HSA_SYSTEM_INFO_TIMESTAMP, &ticks), 0);
+    return ticks;
+}
+
+// What a packet waited for came at this time: it was not over before.
+static void ended_behind(struct rig * r, hsa_signal_t done, uint64_t came) {
+    hsa_amd_profiling_dispatch_time_t time = {0};
+    assert_int_equal(r->hsa_amd_profiling_get_dispatch_time(r->gpus[0].agent, done, &time), 0);
+    assert_true(time.start && time.start <= time.end);
+    assert_true(time.end >= came);
+}
+
 static uint16_t header(uint32_t type) {
     return (uint16_t) (type | 1 << HSA_PACKET_HEADER_BARRIER);
 }
@@ -419,16 +433,14 @@ static void test_barriers(void ** state) {
     gpu_send(&r, q, &all);
     r.hsa_signal_store_screlease(s[1], 0);
     r.hsa_signal_store_screlease(s[2], 0);
-    usleep(20000);
     assert_int_equal(r.hsa_signal_load_scacquire(done), 1);
     assert_int_equal(r.hsa_queue_load_read_index_scacquire(q), 0);
+    uint64_t came = now(&r);
     r.hsa_signal_store_screlease(s[0], 0);
     assert_int_equal(gpu_wait(&r, done), 0);
     assert_int_equal(r.hsa_queue_load_read_index_scacquire(q), 1);
     assert_int_equal(*(uint8_t *) q->base_address, HSA_PACKET_TYPE_INVALID);
-    hsa_amd_profiling_dispatch_time_t time = {0};
-    assert_int_equal(r.hsa_amd_profiling_get_dispatch_time(r.gpus[0].agent, done, &time), 0);
-    assert_true(time.start && time.end - time.start >= 5000000); // it stood there most of the 20 ms
+    ended_behind(&r, done, came);
     // Any of them.
     for (int i = 0; i < 3; i++) {
         r.hsa_signal_store_screlease(s[i], 1);
@@ -438,10 +450,11 @@ static void test_barriers(void ** state) {
                                    .dep_signal = {s[0], s[1], s[2]},
                                    .completion_signal = done};
     gpu_send(&r, q, &any);
-    usleep(5000);
     assert_int_equal(r.hsa_signal_load_scacquire(done), 1);
+    came = now(&r);
     r.hsa_signal_store_screlease(s[1], 0);
     assert_int_equal(gpu_wait(&r, done), 0);
+    ended_behind(&r, done, came);
     // Until (value & 12) >= 8.
     r.hsa_signal_store_screlease(done, 1);
     r.hsa_signal_store_screlease(s[0], 16 + 4 + 3);
@@ -455,10 +468,11 @@ static void test_barriers(void ** state) {
         .completion_signal = done,
     };
     gpu_send(&r, q, &value);
-    usleep(5000);
     assert_int_equal(r.hsa_signal_load_scacquire(done), 1);
+    came = now(&r);
     r.hsa_signal_silent_store_relaxed(s[0], 8); // nobody is woken, and still it is seen
     assert_int_equal(gpu_wait(&r, done), 0);
+    ended_behind(&r, done, came);
     // No signals at all: many packets, around the ring several times.
     r.hsa_signal_store_screlease(done, 1000);
     hsa_barrier_and_packet_t none = {.header = header(HSA_PACKET_TYPE_BARRIER_AND),
@@ -487,23 +501,25 @@ static void test_order(void ** state) {
     hsa_barrier_and_packet_t p = {.header = header(HSA_PACKET_TYPE_BARRIER_AND),
                                   .completion_signal = done};
     gpu_write(&r, q, &p);
-    usleep(5000);
     assert_int_equal(r.hsa_signal_load_scacquire(done), 2);
+    uint64_t came = now(&r);
     r.hsa_signal_store_screlease(q->doorbell_signal, 0);
     assert_int_equal(r.hsa_signal_wait_scacquire(done, HSA_SIGNAL_CONDITION_LT, 2, UINT64_MAX,
                                                  HSA_WAIT_STATE_BLOCKED),
                      1);
+    ended_behind(&r, done, came);
     uint64_t hole = r.hsa_queue_add_write_index_relaxed(q, 1);
     assert_int_equal(hole, 1);
     gpu_send(&r, q, &p);
-    usleep(5000);
     assert_int_equal(r.hsa_signal_load_scacquire(done), 1);
+    came = now(&r);
     p.completion_signal.handle = 0;
     memcpy((uint8_t *) q->base_address + 64 + 4, (uint8_t *) &p + 4, 60);
     __atomic_store_n((uint32_t *) (void *) ((uint8_t *) q->base_address + 64), p.header,
                      __ATOMIC_RELEASE);
     r.hsa_signal_store_screlease(q->doorbell_signal, 1);
     assert_int_equal(gpu_wait(&r, done), 0);
+    ended_behind(&r, done, came);
     rig_close(&r); // the queue is still there
 }
 
