@@ -76,6 +76,9 @@ struct kernel_block_info { // a row of blocks.def
     int group;               // numbers that have one scale: 16 or 32
     bool minima;
     int one; // in bf16
+    // Scales that are bytes, times an f16 number of the block: upper bytes of two of them, and in
+    // bf16 what is too much of one with those.
+    int top, less;
 };
 const struct kernel_block_info * kernel_block(enum kernel_blocks b); // of nonsense: "invalid"
 

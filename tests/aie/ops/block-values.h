@@ -25,6 +25,9 @@ static inline double block_f16(const uint8_t * at) {
 
 // Whether a byte of a block belongs to a number of f16.
 static inline bool block_is_scale(enum kernel_blocks kind, int byte) {
+    if (kind == KERNEL_Q2_K) {
+        return byte >= 80;
+    }
     if (kind == KERNEL_Q6_K || kind == KERNEL_MXFP4) { // which has an exponent of its own
         return kind == KERNEL_Q6_K && byte >= 208;
     }
@@ -80,6 +83,10 @@ static inline struct block_number block_number(enum kernel_blocks kind, const ui
                                     1,    13,   25,  38,  53,  69,  89,  113};
     static const int8_t mxfp4[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     switch (kind) {
+    case KERNEL_Q2_K:
+        return (struct block_number){block[16 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3,
+                                     block[i / 16] & 15, block[i / 16] >> 4, block_f16(block + 80),
+                                     block_f16(block + 82)};
     case KERNEL_Q5_0:
     case KERNEL_Q5_1:
         return block_q5(block, i, kind == KERNEL_Q5_1);
@@ -130,6 +137,7 @@ static inline double block_value(enum kernel_blocks kind, const uint8_t * row, i
     float s = block_bf16((double) block_bf16(n.d) * n.a);
     int middle = block_middle(kind);
     float m = middle ? (float) middle * s : block_bf16((double) block_bf16(n.dmin) * n.b);
-    float sum = -128 * s - m; // in the order of the cores
-    return block_bf16((double) (float) (sum + (float) (128 + n.q) * s));
+    int times = kind == KERNEL_Q2_K ? 4 : 1; // of a number its byte is, of which the scale is less
+    float sum = -128 * (s / (float) times) - m; // in the order of the cores
+    return block_bf16((double) (float) (sum + (float) (128 + times * n.q) * (s / (float) times)));
 }

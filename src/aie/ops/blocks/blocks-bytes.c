@@ -157,3 +157,46 @@ void blocks_halves_and_fifth(struct quant * q) {
     fifth_bits(q);
     halves(q, true);
 }
+
+// ---- 256 numbers of two bits ----
+
+// 128 numbers are 32 bytes, of which each pair of bits is 32 numbers. Of a slice that is half a
+// byte; four times the numbers are bytes of the slice.
+static void two_bits(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    const struct asm_reg from = q->pointers[0], *to = q->pointers + 1;
+    struct asm_reg pick = take(w, ASM_MASK);
+    struct asm_reg bits[2] = {take_splat(w, LANE_8, 3), take_splat(w, LANE_8, 12)};
+    ready(w);
+    emit_nibbles_begin(p);
+    find_block(w, from);
+    struct asm_reg number = slice_number(w), at = asm_local(p, ASM_R), half = asm_local(p, ASM_R);
+    read_param(w, at, MM_PARAM_NUMBERS_AT, from);
+    emit_alu(p, AIE_BASIC_ADD, at, at, q->number);
+    emit_copy(p, half, shifted(w, masked(w, number, 2), 11 - 1 /* 8 WORD */));
+    emit_alu(p, AIE_BASIC_ADD, at, at, half);
+    emit_copy(p, from, at);
+    emit_copy(p, pick, sum_of(w, masked(w, number, 1), EVEN_8));
+    for (int i = 0; i < 2; i++) {
+        emit_set(p, to[i], address(w, MM_LONG_BYTES + i * 2 * QUARTER));
+    }
+    emit_set(p, q->number, 2 * QUARTER / VECTOR);
+    asm_loop_begin(p, q->number);
+    struct asm_reg v = asm_local(p, ASM_X), n[2];
+    emit_load_next(p, MEM_BLOCKS, v, from);
+    for (int i = 0; i < 2; i++) {
+        n[i] = asm_local(p, ASM_X);
+        emit_nibbles(p, n[i], asm_half(v, i));
+    }
+    struct asm_reg two = shuffled(w, n[0], n[1], pick), first = lanes(w, LANE_AND, two, bits[0]);
+    first = lanes(w, LANE_ADD, first, first);
+    emit_store_next(p, MEM_BYTES, lanes(w, LANE_ADD, first, first), to[0]);
+    emit_store_next(p, MEM_BYTES, lanes(w, LANE_AND, two, bits[1]), to[1]);
+    asm_loop_end(p);
+    end(w);
+}
+
+void blocks_two_bits(struct quant * q) {
+    two_bits(q);
+}

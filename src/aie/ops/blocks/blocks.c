@@ -118,6 +118,7 @@ static const struct {
     [KERNEL_Q4_1] = {blocks_halves},
     [KERNEL_Q5_0] = {blocks_halves_and_fifth},
     [KERNEL_Q5_1] = {blocks_halves_and_fifth},
+    [KERNEL_Q2_K] = {blocks_two_bits, blocks_scales_q2_K},
 };
 
 // One behind the other, each once, with the types that have it.
@@ -157,7 +158,18 @@ static slice_fn * bytes_of(int kind) {
     return types[kind].bytes;
 }
 
+static slice_fn * scales_of(int kind) {
+    return types[kind].scales;
+}
+
 void blocks_slice(struct quant * q) {
+    struct writer w = {.q = q, .p = q->p};
+    int are_f16 = asm_label_new(q->p);
+    read_param(&w, q->number, MM_PARAM_SCALES_TOP, q->pointers[0]);
+    asm_jump_if_zero(q->p, q->number, are_f16);
+    each_once(q, scales_of);
+    blocks_factors(q);
+    asm_label(q->p, are_f16);
     each_once(q, bytes_of);
     if (q->apart) {
         quant_apart_long(q);

@@ -30,3 +30,8 @@ void blocks_rows(struct quant * q);
 // the first 16 of 32 numbers; the same with a fifth bit of each in a word before them.
 void blocks_halves(struct quant * q);
 void blocks_halves_and_fifth(struct quant * q);
+// Four times numbers of two bits.
+void blocks_two_bits(struct quant * q);
+// Each makes the bytes of a slice's scales and minima (blocks-scales.c); then they become factors.
+void blocks_scales_q2_K(struct quant * q);
+void blocks_factors(struct quant * q);

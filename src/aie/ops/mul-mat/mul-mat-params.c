@@ -78,6 +78,9 @@ static void planes_params(const struct kernel_block_info * info, const struct mm
     p[MM_PARAM_ODD_BY] = 0;
     p[MM_PARAM_ALIGN] = first ? (info->bytes - 2) / 4 * VECTORS : 0;
     p[MM_PARAM_FACTORS] = (info->minima && !four ? 2 : 1) * groups * 2;
+    p[MM_PARAM_GROUPS] = groups;
+    p[MM_PARAM_SCALES_TOP] = info->top;
+    p[MM_PARAM_TABLE_LESS] = info->less;
     p[MM_PARAM_ONE] = info->one;
     p[MM_PARAM_LESS] = !info->minima ? 0 : four ? MM_XY_OTHER : groups * 2 * MM_TILE << twice;
     p[MM_PARAM_PLANE_WORDS] = info->group / 4;

@@ -264,6 +264,7 @@ enum {
     MM_PARAM_ALIGN = MM_PARAM_NUMBERS_AT + 2, // vectors of words that begin in others' middle
     MM_PARAM_FACTORS,                         // vectors of scales and minima of a slice
     MM_PARAM_SCALES_TOP,                      // upper bytes of two scales
+    MM_PARAM_GROUPS,                          // of numbers that have one scale
     MM_PARAM_AFTER_PLANES,
     MM_PARAM_ODD_BY = MM_PARAM_D_SECOND, // f16 numbers of odd blocks are so much further
 };

@@ -1,0 +1,116 @@
+// blocks-scales: scales and minima that are numbers of a few bits, times one of the whole block.
+// Those of a slice are made bytes, [group][64 rows], first all scales and 256 bytes behind them all
+// minima, by a function of the type; and bytes become factors in bf16 (blocks.h), where what is too
+// much of each comes with the parameters:
+//
+//     factor = (top + byte) d - less d      top is 128, or 32 for a fourth of the byte
+#include "blocks.h"
+
+#include "aie/ops/mul-mat/quant-writer.h"
+
+enum {
+    WORD = MM_TILE * 4,  // bytes from word to word
+    PLANE = MM_TILE * 2, // a factor of each row
+    VECTOR = QUANT_VECTOR,
+    MINIMA = 4 * MM_TILE, // behind scales, as bytes
+};
+
+// Four vectors of 16 rows, [row][4 bytes], as [4][64 rows].
+static void by_groups(struct writer * w, const struct asm_reg pick[2], const struct asm_reg v[4],
+                      struct asm_reg out[4]) {
+    for (int odd = 0; odd < 2; odd++) {
+        struct asm_reg two[2];
+        for (int i = 0; i < 2; i++) {
+            two[i] = shuffled(w, v[2 * i], v[2 * i + 1], pick[odd]);
+        }
+        for (int i = 0; i < 2; i++) {
+            out[2 * i + odd] = shuffled(w, two[0], two[1], pick[i]);
+        }
+    }
+}
+
+static void load_word(struct writer * w, struct asm_reg from, struct asm_reg v[4]) {
+    for (int i = 0; i < 4; i++) {
+        v[i] = asm_local(w->p, ASM_X);
+        emit_load(w->p, MEM_BLOCKS, v[i], from, i * VECTOR);
+    }
+}
+
+// A byte for each group: its scale in the lower half, its minimum in the upper one.
+void blocks_scales_q2_K(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    struct asm_reg from = q->pointers[0], to = q->pointers[1], pick[2], v[4], groups[4];
+    for (int i = 0; i < 2; i++) {
+        pick[i] = take_set(w, ASM_MASK, EVEN_8 + i);
+    }
+    ready(w);
+    emit_nibbles_begin(p);
+    find_block(w, from);
+    struct asm_reg at = asm_local(p, ASM_R);
+    emit_alu(p, AIE_BASIC_ADD, at, q->number, shifted(w, slice_number(w), 8 /* WORD */));
+    emit_copy(p, from, at);
+    emit_set(p, to, address(w, MM_LONG_SIX));
+    load_word(w, from, v);
+    by_groups(w, pick, v, groups);
+    for (int g = 0; g < 4; g++) {
+        struct asm_reg part[2];
+        nibbles_of(w, pick, groups[g], part);
+        for (int i = 0; i < 2; i++) {
+            emit_store(p, MEM_SIX, part[i], to, i * MINIMA + g * MM_TILE);
+        }
+    }
+    end(w);
+}
+
+// ---- factors ----
+
+void blocks_factors(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    bool wide = q->wide;
+    struct asm_reg from = q->pointers[0], to = q->pointers[1], scale = q->pointers[2];
+    struct asm_reg minima = take(w, ASM_R), d[2] = {take(w, ASM_X), take(w, ASM_X)}, zip[2];
+    struct asm_reg top = take(w, ASM_X), less = take(w, ASM_X), zero = top, low = {0};
+    struct asm_reg config =
+        take_set(w, wide ? ASM_MASK : ASM_R, (int32_t) asm_target(p)->mul_config);
+    for (int i = 0; i < 2; i++) {
+        zip[i] = take_set(w, ASM_MASK, ZIP_8 + i);
+    }
+    if (wide) {
+        zero = take_splat(w, LANE_32, 0);
+        low = take_set(w, ASM_MASK, 0xffff);
+    }
+    int again = asm_label_new(p), done = asm_label_new(p);
+    ready(w);
+    read_param(w, q->number, MM_PARAM_SCALES_TOP, from);
+    emit_splat(p, LANE_16, top, q->number);
+    read_param(w, q->number, MM_PARAM_TABLE_LESS, from);
+    emit_splat(p, LANE_16, less, q->number);
+    read_param(w, minima, MM_PARAM_LESS, from);
+    emit_set(p, from, address(w, MM_LONG_SIX));
+    emit_set(p, to, address(w, MM_LONG_TABLE));
+    emit_set(p, scale, address(w, MM_LONG_SCALES));
+    asm_label(p, again);
+    for (int rows = 0; rows < 2; rows++) {
+        emit_load_next(p, MEM_SCALES, d[rows], scale);
+    }
+    read_param(w, q->number, MM_PARAM_GROUPS, q->pointers[3]);
+    asm_loop_begin(p, q->number);
+    struct asm_reg bytes = asm_local(p, ASM_X);
+    emit_load_next(p, MEM_SIX, bytes, from);
+    for (int rows = 0; rows < 2; rows++) {
+        struct emit_scale by = {0};
+        emit_scale(p, &by, d[rows], less, zero, low, config);
+        struct asm_reg number = shuffled(w, bytes, top, zip[rows]);
+        emit_scaled(p, MEM_TABLE, &by, &number, 1, to, rows * VECTOR, config);
+    }
+    emit_advance(p, to, PLANE);
+    asm_loop_end(p);
+    asm_jump_if_zero(p, minima, done);
+    emit_set(p, minima, 0);
+    emit_set(p, from, address(w, MM_LONG_SIX + MINIMA));
+    asm_jump(p, again);
+    asm_label(p, done);
+    end(w);
+}
