@@ -14,7 +14,7 @@
     .start = 60000,                   /* [bench] */                                                \
         .column = 4500,               /* [spread] */                                               \
         .again = 60000,               /* [spread] */                                               \
-        .load = 150000,               /* [spread] */                                               \
+        .load = 400000,               /* [spread] */                                               \
         .plain = {4, 8, 5, 2},        /* [bench] */                                                \
         .heavy = {14, 30, 21, 7},     /* [bench] */                                                \
         .scattered = 8,               /* [bench] */                                                \

@@ -29,7 +29,7 @@ struct aie_times {
     int start;      // before the first word and behind the last
     int column;     // for telling a column
     int again;      // for telling it again, when it is done
-    int load;       // a third of what loading two PDIs takes: what another one must save
+    int load;       // three quarters of what loading a PDI takes: what another one must save
     int mixed_most; // of attention, to run among the decoder's programs
 
     // Elementwise, rows, moves.
