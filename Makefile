@@ -15,6 +15,7 @@ FUZZ             ?= # which: all, or some of them by name
 TINY_MODEL        = $(BUILD)/tiny-model.gguf
 MODEL            ?= $(firstword $(wildcard ../shared/models/stories260K.gguf) $(TINY_MODEL))
 CMAKE_ARGS       ?=
+PAGES            ?= README.md $(sort $(wildcard docs/*.md))
 PREFIX           ?= /usr/local
 # Looking for leaks costs each process seconds on 64-bit Arm; `make asan LEAKS=1` does it there too.
 LEAKS            ?= $(if $(filter aarch64,$(shell uname -m)),0,1)
@@ -164,8 +165,8 @@ llama-model: build
 ops-docs: build ## write docs/ops.md and docs/ops.csv: which ops run where
 	@sh cmake/ops-docs.sh "$(BUILD)" docs
 
-docs: build ## write what pages print of the tools' output
-	@sh cmake/docs.sh "$(BUILD)/bin" docs/compiler.md docs/architecture.md
+docs: build ## run the commands of PAGES and write what they print, their tables and pictures (QUICK=1: those of seconds)
+	@DOCS_DEPS="$(DEPS)" sh cmake/docs.sh $(if $(QUICK),short) "$(BUILD)" $(PAGES)
 
 man: build ## write the manual pages, from the tools' own --help
 	@sh cmake/man.sh "$(BUILD)/bin" man
