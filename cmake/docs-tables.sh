@@ -1,7 +1,7 @@
 #!/bin/sh
-# docs-tables.sh TABLE [TYPE...]: the tables of figures in docs/mul-mat.md and docs/spread.md, made from what the tools
-# print. docs.sh runs it, with the tools in PATH; a page says which table stands where. Everything is modelled,
-# so that it is the same on every machine.
+# docs-tables.sh TABLE [TYPE...]: the tables in docs/mul-mat.md, docs/spread.md and docs/environment.md, made from what the tools
+# print. docs.sh runs it, with the tools in PATH; a page says which table stands where. Figures are modelled,
+# so that they are the same on every machine.
 # It ends with 77 and the reason where something that a table wants is missing.
 set -eu
 export LC_ALL=C
@@ -128,6 +128,14 @@ layer() {
         $1 == "total" { printf "| MNIST, two batches of 1,000 digits | %s | %s | %.1f |\n", $3, $(NF - behind), $4 }'
 }
 
+# From two lines for each variable: NAME=what it takes, and what for.
+environment() {
+    heading variable takes meaning
+    ggml-hsa help environment | sed 's/|/\\|/g' | awk '
+        /^[A-Z]/ { name = $0; sub(/=.*/, "", name); takes = substr($0, length(name) + 2); next }
+        { sub(/^ */, ""); printf "| `%s` | %s | %s |\n", name, takes, $0 }'
+}
+
 case ${1-} in
 one-row) shift; one_row "$@" ;;
 small) shift; small "$@" ;;
@@ -139,8 +147,9 @@ bounds-aie2p) bounds aie2p strix 'bf16 2048 2048 512' 'i8 2048 512 2048' 'i16 10
 unpack) unpack ;;
 words) words ;;
 layer) layer ;;
+environment) environment ;;
 *)
-    echo "docs-tables.sh: '${1-}' is no table: one-row, small, bounds, bounds-aie2p, unpack, words, layer" >&2
+    echo "docs-tables.sh: '${1-}' is no table: one-row, small, bounds, bounds-aie2p, unpack, words, layer, environment" >&2
     exit 2
     ;;
 esac

@@ -18,7 +18,7 @@ verbatim() {
     echo ".fi"
 }
 
-# page <tool> <one line>
+# page <tool> <one line> <beginnings of the variables that it reads, a basic regular expression>
 page() {
     tool=$1
     version=$("$bin/$tool" --version | sed 's/.* //')
@@ -37,6 +37,8 @@ page() {
             echo ".SS $sub"
             "$bin/$tool" "$sub" --help | verbatim
         done
+        echo ".SH ENVIRONMENT"
+        "$bin/ggml-hsa" help environment | sed -n "/^\($3\)/{p;n;p;}" | verbatim
         echo ".SH SEE ALSO"
         for other in ggml-hsa ggml-hsa-gen-kernels rocm-kernels; do
             [ $other = "$tool" ] || echo ".BR $(echo $other | escape) (1)"
@@ -46,6 +48,6 @@ page() {
     } >"$out/$tool.1"
 }
 
-page ggml-hsa "tool of the ggml backend for AMD NPUs"
-page ggml-hsa-gen-kernels "makes NPU kernels ahead of time"
-page rocm-kernels "GPU kernels that are compiled once and kept"
+page ggml-hsa "tool of the ggml backend for AMD NPUs" "GGML"
+page ggml-hsa-gen-kernels "makes NPU kernels ahead of time" "GGML_HSA_JIT\|GGML_HSA_RECORD\|GGML_HSA_KERNEL\|GGML_HSA_PRECISION"
+page rocm-kernels "GPU kernels that are compiled once and kept" "CANDLE\|ROCM\|GGML_HSA_EMULATE"

@@ -5,6 +5,7 @@
 #include "doctor.h"
 #include "tool.h"
 
+#include "base/variables.h"
 #include "store/cache.h"
 #include "store/external.h"
 
@@ -268,13 +269,11 @@ static void check_variable(void * user, const struct probe_variable * v) {
            v->name);
 }
 
-static void check_precision(struct doctor * d) {
-    enum kernel_precision p;
-    if (!kernel_precision_asked(&p)) {
-        report(d, WARN, "precision", "set it to fast or exact, or unset it",
-               "GGML_HSA_PRECISION=%.40s is not known and is ignored",
-               getenv("GGML_HSA_PRECISION"));
-    }
+static void check_value(void * user, const struct variable * v, const char * value) {
+    char phrase[256], mend[320];
+    variable_phrase(v, phrase, sizeof phrase);
+    snprintf(mend, sizeof mend, "it takes %s; or unset it", phrase);
+    report(user, WARN, "environment", mend, "%s=%.40s is not understood", v->name, value);
 }
 
 // What depends on nothing comes first.
@@ -287,7 +286,7 @@ static void check_all(struct doctor * d) {
     check_compilers(d, check_kernel_dirs(d));
     check_cache(d);
     probe_environment(check_variable, d);
-    check_precision(d);
+    variables_wrong(check_value, d);
 }
 
 // ---- output ----

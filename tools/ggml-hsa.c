@@ -3,6 +3,7 @@
 #include "tool.h"
 
 #include "base/plain.h"
+#include "base/variables.h"
 
 #include "words.h"
 
@@ -45,7 +46,56 @@ static void print_help(void) {
     for (int i = 0; i < SUBCOMMANDS; i++) {
         printf("  %-12s %s\n", subcommands[i]->name, subcommands[i]->summary);
     }
-    printf("\n  --help       this text\n  --version    version of the tool\n");
+    printf("\n  --help       this text\n  --version    version of the tool\n"
+           "\n  help SUBCOMMAND     its help\n  help environment    the variables that are read\n");
+}
+
+// Every variable, what it takes, and what for, in columns as far as they go.
+static void print_environment(void) {
+    char phrase[256];
+    for (const struct variable * v = variables; v->name; v++) {
+        variable_phrase(v, phrase, sizeof phrase);
+        printf("%s=%s\n    %s\n", v->name, phrase, v->meaning);
+    }
+}
+
+static const struct subcommand * subcommand_named(const char * name) {
+    for (int i = 0; i < SUBCOMMANDS; i++) {
+        if (!strcmp(name, subcommands[i]->name)) {
+            return subcommands[i];
+        }
+    }
+    return NULL;
+}
+
+static int no_subcommand(const char * word) {
+    static const char * const others[] = {"--help", "--version", "help", "environment"};
+    struct nearest near = {0};
+    char hint[WORDS_HINT];
+    for (int i = 0; i < SUBCOMMANDS; i++) {
+        words_consider(word, subcommands[i]->name, &near);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        words_consider(word, others[i], &near);
+    }
+    return tool_usage(NULL, "no %s '%s'%s", *word == '-' ? "option" : "subcommand", word,
+                      words_hint(&near, hint));
+}
+
+// help, help SUBCOMMAND and help environment
+static int help(const char * about) {
+    const struct subcommand * sub = about ? subcommand_named(about) : NULL;
+    if (about && !sub && strcmp(about, "environment")) {
+        return no_subcommand(about);
+    }
+    if (sub) {
+        fputs(sub->help, stdout);
+    } else if (about) {
+        print_environment();
+    } else {
+        print_help();
+    }
+    return EXIT_OK;
 }
 
 static int run(int argc, char ** argv) {
@@ -55,18 +105,14 @@ static int run(int argc, char ** argv) {
         return tool_usage(NULL, "a subcommand is missing");
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-        print_help();
-        return EXIT_OK;
+        return help(!strcmp(argv[1], "help") && argc > 2 ? argv[2] : NULL);
     }
-    if (!strcmp(argv[1], "--version")) {
+    if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
         printf("ggml-hsa %s\n", GGML_HSA_VERSION);
         return EXIT_OK;
     }
-    for (int i = 0; i < SUBCOMMANDS; i++) {
-        const struct subcommand * sub = subcommands[i];
-        if (strcmp(argv[1], sub->name)) {
-            continue;
-        }
+    const struct subcommand * sub = subcommand_named(argv[1]);
+    if (sub) {
         for (int k = 2; k < argc; k++) {
             if (!strcmp(argv[k], "--help") || !strcmp(argv[k], "-h")) {
                 fputs(sub->help, stdout);
@@ -81,11 +127,7 @@ static int run(int argc, char ** argv) {
         }
         return sub->run(argc - 1, argv + 1);
     }
-    near = (struct nearest){0};
-    for (int i = 0; i < SUBCOMMANDS; i++) {
-        words_consider(argv[1], subcommands[i]->name, &near);
-    }
-    return tool_usage(NULL, "no subcommand '%s'%s", argv[1], words_hint(&near, hint));
+    return no_subcommand(argv[1]);
 }
 
 int main(int argc, char ** argv) {

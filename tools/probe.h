@@ -62,13 +62,8 @@ struct probe_variable {
     const char * alike;   // then: one whose name is close, or NULL
 };
 
-// Every variable that there is, by its name (variables.c); the last has no name.
-struct probe_known {
-    const char *name, *meaning;
-};
-extern const struct probe_known probe_variables[];
-
-// Calls visit for each of them in the environment, and for whatever else begins with GGML_HSA_.
+// Calls visit for each variable of base/variables.h in the environment, and for whatever else
+// begins with GGML_HSA_.
 void probe_environment(void (*visit)(void * user, const struct probe_variable * v), void * user);
 
 // What this build contains, by the names of its CMake options.

@@ -74,11 +74,14 @@ const char * status_name(enum status st) {
 
 bool env_flag(const char * name, bool fallback) {
     const char * value = getenv(name);
-    if (!value || !*value) {
-        return fallback;
+    static const char * const words[2][4] = {{"0", "false", "off", "no"},
+                                             {"1", "true", "on", "yes"}};
+    for (int i = 0; value && i < 8; i++) {
+        if (!strcasecmp(value, words[i / 4][i % 4])) {
+            return i / 4;
+        }
     }
-    return !strcmp(value, "1") || !strcasecmp(value, "true") || !strcasecmp(value, "on") ||
-           !strcasecmp(value, "yes");
+    return fallback;
 }
 
 int env_number(const char * name, int most, int fallback) {

@@ -46,7 +46,8 @@ enum status error_prefix(struct error * err, enum status st, const char * fmt, .
 
 const char * status_name(enum status st);
 
-// True for 1, true, on, yes in any case; unset or empty gives fallback.
+// True for 1, true, on, yes, false for 0, false, off, no, in any case; anything else, and what is
+// not set, gives fallback (variables.h says that it is wrong).
 bool env_flag(const char * name, bool fallback);
 // A number from 0 to most in decimal; whatever else it is gives fallback.
 int env_number(const char * name, int most, int fallback);

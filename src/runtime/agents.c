@@ -111,7 +111,7 @@ static enum status agent_add_named(struct rt_runtime * rt, const char * text, si
     }
     return error_set(err, ST_INVALID,
                      "GGML_HSA_EMULATE: '%.*s' is no agent that we know; known: "
-                     "aie2, aie2p, gfx90a, gfx942, gfx1100",
+                     "aie2 (npu1), aie2p (npu4, npu5, npu6), gfx90a, gfx942, gfx1100",
                      n > 40 ? 40 : (int) n, text);
 }
 

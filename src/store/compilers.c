@@ -6,6 +6,7 @@
 #include "aie/plan/plan.h"
 #include "compiler-identity.h" // made by cmake/Identity.cmake
 
+// With GGML_HSA_JIT=0 a store is as in a build without compilers: kernels come from packs.
 static const struct store_compiler aie = {
     .plan = aie_plan,
 #ifdef GGML_HSA_JIT_COMPILE
@@ -15,8 +16,15 @@ static const struct store_compiler aie = {
     .identity = AIE_COMPILER_IDENTITY,
 };
 
+static const struct store_compiler packs_alone = {
+    .supports = aie_supports,
+    .program_name = aie_program_name,
+    .compile_insts = aie_compile_insts,
+    .identity = AIE_COMPILER_IDENTITY,
+};
+
 const struct store_compiler * store_own_compiler(void) {
-    return &aie;
+    return env_flag("GGML_HSA_JIT", true) ? &aie : &packs_alone;
 }
 
 enum status store_new(struct store ** out, struct error * err) {

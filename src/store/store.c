@@ -692,7 +692,8 @@ void store_check_packs(struct store * s, enum aie_arch arch) {
         }
     }
     if (!store_has_compiler(s) && s->packs.n_packs == 0) {
-        warn(s, "this build has no kernel compiler (GGML_HSA_JIT_COMPILE=OFF), and "
+        warn(s, "there is no kernel compiler (GGML_HSA_JIT=0, or a build with "
+                "GGML_HSA_JIT_COMPILE=OFF), and "
                 "GGML_HSA_KERNEL_DIR names no kernel pack: every op that needs a kernel is left to "
                 "the CPU");
     }

@@ -119,6 +119,23 @@ static void test_columns(void ** state) {
     store_free(s);
 }
 
+// GGML_HSA_JIT=0: as a build without a compiler.
+static void test_turned_off(void ** state) {
+    (void) state;
+    struct store * s;
+    struct kernel_spec any = add_spec(1024);
+    unsetenv("GGML_HSA_KERNEL_DIR");
+    setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
+    for (int off = 0; off < 2; off++) {
+        setenv("GGML_HSA_JIT", off ? "off" : "nonsense", 1);
+        assert_int_equal(store_new(&s, NULL), ST_OK);
+        assert_int_equal(store_has_compiler(s), !off);
+        assert_int_equal(store_can_itself(s, &any), !off);
+        store_free(s);
+    }
+    unsetenv("GGML_HSA_JIT");
+}
+
 // ---- GGML_HSA_JIT_VERBOSE ----
 
 static char told[4096];
@@ -185,6 +202,7 @@ static void test_wrong_directories(void ** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_compile_and_pack), cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_verbose), cmocka_unit_test(test_wrong_directories)};
+        cmocka_unit_test(test_turned_off), cmocka_unit_test(test_verbose),
+        cmocka_unit_test(test_wrong_directories)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

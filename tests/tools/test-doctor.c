@@ -148,6 +148,10 @@ static void settings(void ** state) {
     EXPECT("GGML_HSA_EMULATE=aie2 GGML_HSA_KERNL_DIR=/x GGML_HSA_WEATHER=1", "doctor", 0,
            "GGML_HSA_KERNL_DIR is no variable of ggml-hsa", "did you mean GGML_HSA_KERNEL_DIR?",
            "GGML_HSA_WEATHER is no variable of ggml-hsa");
+    EXPECT("GGML_HSA_EMULATE=aie2 GGML_HSA_JOIN=foo GGML_HSA_MUL_MAT=fast", "doctor", 0,
+           "WARN  environment: GGML_HSA_JOIN=foo is not understood", "it takes 1 or 0",
+           "GGML_HSA_MUL_MAT=fast is not understood", "it takes precise, bf16 or block");
+    EXPECT("GGML_HSA_EMULATE=foo", "info", 0, "aie2 (npu1), aie2p (npu4, npu5, npu6)");
     EXPECT("GGML_HSA_EMULATE=aie2 GGML_BACKEND_PATH=/nonexistent.so", "doctor", 0,
            "WARN  GGML_BACKEND_PATH: ");
     EXPECT("GGML_HSA_EMULATE=aie2 GGML_BACKEND_PATH=/tmp", "doctor", 0, "/tmp is no file");
@@ -273,7 +277,12 @@ static void command_line(void ** state) {
     EXPECT("", "docter", 2, "no subcommand 'docter'; did you mean 'doctor'?");
     EXPECT("", "doctor --jsn", 2, "no option '--jsn'; did you mean '--json'?");
     EXPECT("", "cache lst", 2, "no command 'lst'; did you mean 'list'?");
-    EXPECT("", "--help", 0, "info", "doctor");
+    EXPECT("", "--vresion", 2, "no option '--vresion'; did you mean '--version'?");
+    EXPECT("", "-V", 0, "ggml-hsa ");
+    EXPECT("", "help bench", 0, "usage: ggml-hsa bench");
+    EXPECT("", "help bnech", 2, "did you mean 'bench'?");
+    EXPECT("", "help environment", 0, "GGML_HSA_JOIN=1 or 0", "GGML_HSA_PROFILE=1, 0 or kernels");
+    EXPECT("", "--help", 0, "info", "doctor", "help SUBCOMMAND");
     EXPECT("", "info --help", 0, "usage: ggml-hsa info");
     EXPECT("", "doctor --help", 0, "usage: ggml-hsa doctor", "exit status");
     EXPECT("", "info --yaml", 2, "no option '--yaml'");

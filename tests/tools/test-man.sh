@@ -15,7 +15,7 @@ for tool in ggml-hsa ggml-hsa-gen-kernels rocm-kernels; do
         failed=1
     fi
     "$bin/$tool" --version | grep -qx "$tool [0-9][0-9.]*" || { echo "$tool --version: $("$bin/$tool" --version)"; failed=1; }
-    for section in NAME SYNOPSIS DESCRIPTION "SEE ALSO"; do
+    for section in NAME SYNOPSIS DESCRIPTION ENVIRONMENT "SEE ALSO"; do
         grep -qx ".SH $section" "$dir/$tool.1" || { echo "$tool.1 has no $section"; failed=1; }
     done
     if command -v groff >/dev/null; then
@@ -29,6 +29,9 @@ for tool in ggml-hsa ggml-hsa-gen-kernels rocm-kernels; do
         echo "not looked at: roff (no groff)"
     fi
 done
+"$bin/ggml-hsa" help environment | sed -n 's/^\([A-Z][A-Z_]*\)=.*/\1/p' | while read -r name; do
+    grep -q "^$name" "$dir/ggml-hsa.1" "$dir/rocm-kernels.1" || { echo "no manual page has $name"; exit 1; }
+done || failed=1
 for word in info doctor validate cache inspect bench model; do
     grep -qx ".SS $word" "$dir/ggml-hsa.1" || { echo "ggml-hsa.1 has no $word"; failed=1; }
 done

@@ -2,7 +2,12 @@
 // layout that we know, opens the HSA runtime once and lists its NPUs and GPUs. What it builds is
 // the one piece of state that ggml wants to live as long as the process; after the first call it
 // never changes.
+<<<<<<< HEAD:src/backend/plugin/registry.c
 #include "backend/backend.h"
+=======
+#include "backend.h"
+#include "base/variables.h"
+>>>>>>> 51f94ae (One list of variables with what each takes: wrong values are said, GGML_HSA_JIT=0, help environment):src/backend/registry.c
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,11 +159,21 @@ static void registry_add_devices(int api) {
     }
 }
 
+static void warn_of_value(void * user, const struct variable * v, const char * value) {
+    char phrase[256];
+    (void) user;
+    variable_phrase(v, phrase, sizeof phrase);
+    if (!v->said) {
+        log_warn("%s=%.40s is ignored: it takes %s", v->name, value, phrase);
+    }
+}
+
 static void registry_build(void) {
     int api = abi_detect();
     if (api == 0) {
         return; // api_version stays 0: refused
     }
+    variables_wrong(warn_of_value, NULL);
     registry.base = (struct ggml_backend_reg){
         .api_version = api,
         .iface = {
