@@ -33,7 +33,7 @@ ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir "$(1)" --output
 # What was not tested, and why.
 skips     = @sh tests/make/skips.sh $(1)
 
-.PHONY: help setup build install uninstall dist deb demo test test-ops test-rocr test-rocr-quick test-hosts test-deb test-cross asan tsan soak fuzz fuzz-lines roundtrip bench bench-llm llama llama-test llama-cluster llama-model ops-docs docs man format format-check target-lines clean distclean
+.PHONY: help setup build shell install uninstall dist deb demo test test-ops test-rocr test-rocr-quick test-hosts test-deb test-cross asan tsan soak fuzz fuzz-lines roundtrip bench bench-llm llama llama-test llama-cluster llama-model ops-docs docs man format format-check target-lines clean distclean
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -45,6 +45,9 @@ setup: ## install missing packages, get and build ggml (once)
 build: setup ## compile everything
 	$(call configure,$(BUILD))
 	$(call compile,$(BUILD))
+
+shell: build ## a shell with the tools of BUILD in PATH, as the pages name them
+	@PATH="$(abspath $(BUILD)/bin):$$PATH" $${SHELL:-/bin/sh}
 
 install: build ## install to PREFIX (and DESTDIR)
 	$(call step,$(BUILD),install) cmake --install "$(BUILD)" --prefix "$(PREFIX)"
