@@ -17,9 +17,8 @@ static const struct store_compiler aie = {
 };
 
 static const struct store_compiler packs_alone = {
-    .supports = aie_supports,
-    .program_name = aie_program_name,
-    .compile_insts = aie_compile_insts,
+    .plan = aie_plan,
+    .stream = aie_stream,
     .identity = AIE_COMPILER_IDENTITY,
 };
 

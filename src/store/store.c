@@ -564,6 +564,15 @@ static uint64_t us_of(const struct asked * asked) {
     return aie_us(spec->arch, asked->planned ? asked->plan.cycles : aie_cycles(spec));
 }
 
+static enum store_decoder decoder_of(const struct asked * asked, bool foreign) {
+    if (foreign || !asked->planned || !aie_program_is_mixed(asked->plan.program)) {
+        return STORE_NO_DECODER;
+    }
+    enum kernel_family family = kernel_op_info(asked->plan.spec.op)->family;
+    return family == KERNEL_PRODUCT || family == KERNEL_CONVERSION ? STORE_THIS_DECODER
+                                                                   : STORE_ANY_DECODER;
+}
+
 // Called with the lock held for an entry in state BUILDING that is ours, and pinned; returns with
 // the lock held.
 static enum status build_entry(struct store * s, struct entry * e, bool may_compile,
@@ -581,7 +590,8 @@ static enum status build_entry(struct store * s, struct entry * e, bool may_comp
                                           .insts = found.insts,
                                           .n_insts = found.n_insts,
                                           .us = us_of(&e->asked),
-                                          .foreign = found.pdi->foreign};
+                                          .foreign = found.pdi->foreign,
+                                          .decoder = decoder_of(&e->asked, found.pdi->foreign)};
         e->state = ENTRY_READY;
         e->bytes += found.n_insts * sizeof *found.insts;
         free(e->error);

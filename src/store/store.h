@@ -15,6 +15,10 @@ struct store_pdi { // shared by kernels; lives as long as one of them
     void * device; // set by the backend once it is uploaded
 };
 
+// Which PDIs a kernel runs on, beside its own. Decoders differ in their program for products alone:
+// what uses none of it runs on each of them.
+enum store_decoder { STORE_NO_DECODER, STORE_THIS_DECODER, STORE_ANY_DECODER };
+
 struct store_kernel { // lives until store_put, at least
     struct store_pdi * pdi;
     const uint32_t * insts;
@@ -25,6 +29,7 @@ struct store_kernel { // lives until store_put, at least
     // as no stream of ours expects them. So it has a PDI of its own, which no kernel of ours is on,
     // though it may be equal; and it is sent as it was verified.
     bool foreign;
+    enum store_decoder decoder;
 };
 
 struct store_stats {

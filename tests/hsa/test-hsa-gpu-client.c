@@ -588,7 +588,7 @@ static void test_a_pause_is_no_silence(void ** state) {
         w.looked_ms -= 10;
         looks++;
     } while (!hsac_watch_silent(&w, 1) && looks < 1000);
-    assert_between(looks, 2, 101); // of a second, of which the pause was a part
+    assert_between(looks, 2, 101);          // of a second, of which the pause was a part
     assert_false(hsac_watch_silent(&w, 2)); // it moved
 }
 

@@ -262,6 +262,28 @@ enum status join_send(struct hsa_stream * s, struct error * err) {
     return st;
 }
 
+// One decoder's PDI for all of a chain, where its kernels leave the choice (store_decoder): each
+// change of decoders is a load.
+static void share_decoder(struct join * j, const struct store_kernel * kernel,
+                          struct hsac_dispatch * d) {
+    if (!j->n || j->links[0].d.pdi == d->pdi || !kernel->decoder || !j->links[0].kernel->decoder) {
+        return;
+    }
+    if (kernel->decoder == STORE_ANY_DECODER) {
+        d->pdi = j->links[0].d.pdi;
+        d->pdi_size = j->links[0].d.pdi_size;
+        return;
+    }
+    bool free = true;
+    for (int i = 0; i < j->n; i++) {
+        free &= j->links[i].kernel->decoder == STORE_ANY_DECODER;
+    }
+    for (int i = 0; i < j->n && free; i++) {
+        j->links[i].d.pdi = d->pdi;
+        j->links[i].d.pdi_size = d->pdi_size;
+    }
+}
+
 static bool belongs(const struct join * j, const struct store_kernel * kernel,
                     const struct hsac_dispatch * d) {
     return !kernel->foreign && j->n < MOST_KERNELS && j->links[0].d.pdi == d->pdi &&
@@ -269,11 +291,16 @@ static bool belongs(const struct join * j, const struct store_kernel * kernel,
 }
 
 enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
-                     const struct hsac_dispatch * d, struct error * err) {
+                     const struct hsac_dispatch * asked, struct error * err) {
     struct join * j = s->npu->join;
+    struct hsac_dispatch shared = *asked, *d = &shared;
     enum status st = ST_OK;
+    if (j) {
+        share_decoder(j, kernel, d);
+    }
     if (j && j->n && !(belongs(j, kernel, d) && take_windows(j, s->device->agent, d))) {
         st = join_send(s, err);
+        shared = *asked;
     }
     // Of what a device told apart by nodes is to tell, each is a dispatch. Nor does one that no
     // window is large enough for wait. One that others made is sent as it was verified: its own

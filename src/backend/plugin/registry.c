@@ -2,12 +2,8 @@
 // layout that we know, opens the HSA runtime once and lists its NPUs and GPUs. What it builds is
 // the one piece of state that ggml wants to live as long as the process; after the first call it
 // never changes.
-<<<<<<< HEAD:src/backend/plugin/registry.c
 #include "backend/backend.h"
-=======
-#include "backend.h"
 #include "base/variables.h"
->>>>>>> 51f94ae (One list of variables with what each takes: wrong values are said, GGML_HSA_JIT=0, help environment):src/backend/registry.c
 
 #include <stdio.h>
 #include <stdlib.h>

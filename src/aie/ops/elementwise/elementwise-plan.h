@@ -63,8 +63,7 @@ enum { PLAN_LEADS_FROM = 8 * EW_CHUNK_WORDS };
 struct plan_piece { // the work of one column
     enum plan_mode mode;
     uint32_t words;
-    struct plan_walk
-        walk[EW_OPERANDS]; // b: of the period or the word of the splat in those modes
+    struct plan_walk walk[EW_OPERANDS]; // b: of the period or the word of the splat in those modes
     uint32_t period, rows;
     uint32_t splat_byte; // where the splatted element stands in its word
 };
