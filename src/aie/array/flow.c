@@ -105,38 +105,6 @@ void flow_push_all(const struct flow * f, const struct flow_tasks * t) {
 
 // ---- cores ----
 
-static void buffer_bd(const struct flow * f, struct flow_tile at, const struct flow_stream * s,
-                      int which, bool pong, uint32_t words, int next,
-                      const struct flow_layout * lay) {
-    flow_core_bd(f, at, s->first_bd + which,
-                 &(struct array_bd){.address = s->buffer ^ (pong ? s->other : 0),
-                                    .words = words,
-                                    .next = next,
-                                    .acquire = s->acquire,
-                                    .acquire_value = -1,
-                                    .release = s->release,
-                                    .release_value = 1,
-                                    .wrap = {lay->wrap[0], lay->wrap[1]},
-                                    .step = {lay->step[0], lay->step[1], lay->step[2]}});
-}
-
-void flow_start(const struct flow * f, struct flow_tile at, const struct flow_stream * s,
-                uint32_t full, uint32_t chunk, uint32_t last, const struct flow_layout * lay) {
-    if (full >= 2) {
-        buffer_bd(f, at, s, FLOW_PING, false, chunk, s->first_bd + FLOW_PONG, lay);
-        buffer_bd(f, at, s, FLOW_PONG, true, chunk, -1, lay);
-        flow_push(f, at, s->queue, s->first_bd + FLOW_PING, full / 2, false);
-    }
-    if (full % 2) {
-        buffer_bd(f, at, s, FLOW_LONE, false, chunk, -1, lay);
-        flow_push(f, at, s->queue, s->first_bd + FLOW_LONE, 1, false);
-    }
-    if (last) {
-        buffer_bd(f, at, s, FLOW_LAST, full % 2, last, -1, lay);
-        flow_push(f, at, s->queue, s->first_bd + FLOW_LAST, 1, false);
-    }
-}
-
 void flow_go(const struct flow * f, struct flow_tile at, int lock) {
     txn_write(f->t, addr_of(at, CORE_LOCK + LOCK_BYTES * (uint32_t) lock), 1);
 }

@@ -52,22 +52,6 @@ struct flow_layout {
     uint32_t wrap[2], step[3];
 };
 
-// One stream of a core, as data. Chunks lie in ping and pong by turns; both hang on one pair of
-// locks, which count buffers.
-struct flow_stream {
-    uint32_t queue;         // of its channel
-    uint32_t buffer, other; // ping, and what turns its address into pong's
-    int acquire, release;   // locks
-    int first_bd;           // FLOW_BDS of them are the stream's
-};
-
-enum { FLOW_PING, FLOW_PONG, FLOW_LONE, FLOW_LAST, FLOW_BDS };
-
-// Descriptors and tasks for `full` chunks of `chunk` words and, where that is not 0, one of `last`.
-// They are written for each run instead of looping for ever, so that lengths may be anything and
-// every queue is empty when the run is over.
-void flow_start(const struct flow * f, struct flow_tile at, const struct flow_stream * s,
-                uint32_t full, uint32_t chunk, uint32_t last, const struct flow_layout * lay);
 // The core that waits at this lock goes to work; what it reads must have been written before.
 void flow_go(const struct flow * f, struct flow_tile at, int lock);
 

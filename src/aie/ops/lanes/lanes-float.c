@@ -128,36 +128,6 @@ struct factor f_factor(struct lanes * l, struct val a, int pieces, enum factor_s
     return f;
 }
 
-static float truncate_bf16(float v) {
-    uint32_t pattern;
-    memcpy(&pattern, &v, 4);
-    pattern &= 0xffff0000;
-    memcpy(&v, &pattern, 4);
-    return v;
-}
-
-static struct asm_reg constant_pair(struct lanes * l, float low, float high) {
-    struct asm_reg x = emit_new_pair(l->p);
-    load_half(l, x, 0, k_pair(l, low));
-    load_half(l, x, 1, k_pair(l, high));
-    return x;
-}
-
-struct factor f_factor_const(struct lanes * l, float v, int pieces, enum factor_side sides) {
-    float p1 = truncate_bf16(v), p2 = pieces > 1 ? truncate_bf16(v - p1) : 0;
-    float p3 = pieces > 2 ? truncate_bf16(v - p1 - p2) : 0;
-    struct factor f = {.pieces = pieces};
-    f.p12 = constant_pair(l, p1, p2);
-    if (sides & FACTOR_LEFT) {
-        f.p13 = constant_pair(l, p1, p3);
-    }
-    if (sides & FACTOR_RIGHT) {
-        f.p21 = constant_pair(l, p2, p1);
-        f.p31 = constant_pair(l, p3, p1);
-    }
-    return f;
-}
-
 // ---- products ----
 
 // acc + a * b lane by lane, two products; without acc: the products alone.

@@ -390,14 +390,6 @@ struct val i_min(struct lanes * l, struct val a, struct val b) {
     return min_max(l, LANE_MIN, a, b);
 }
 
-struct val i_shift_left(struct lanes * l, struct val a, int n) {
-    lanes_x(l, &a);
-    while (n-- > 0) {
-        a = i_add(l, a, a);
-    }
-    return a;
-}
-
 static struct mask compare(struct lanes * l, enum lane_compare op, struct val a, struct val b) {
     lanes_x(l, &a);
     lanes_x(l, &b);

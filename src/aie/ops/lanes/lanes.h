@@ -154,7 +154,6 @@ struct val i_add(struct lanes * l, struct val a, struct val b);
 struct val i_sub(struct lanes * l, struct val a, struct val b);
 struct val i_max(struct lanes * l, struct val a, struct val b); // signed
 struct val i_min(struct lanes * l, struct val a, struct val b);
-struct val i_shift_left(struct lanes * l, struct val a, int n); // by n doublings; n small
 
 struct mask m_less(struct lanes * l, struct val a, struct val b); // a < b, signed integers
 struct mask m_greater_equal(struct lanes * l, struct val a, struct val b);
@@ -185,7 +184,6 @@ struct factor {
     int pieces;
 };
 struct factor f_factor(struct lanes * l, struct val a, int pieces, enum factor_side sides);
-struct factor f_factor_const(struct lanes * l, float v, int pieces, enum factor_side sides);
 // c + left * right, or left * right. Finite operands; infinities and NaNs come out as NaN.
 struct val f_mac(struct lanes * l, struct val c, const struct factor * left,
                  const struct factor * right);

@@ -92,11 +92,6 @@ struct val m_exp_result(struct lanes * l, struct power p, struct val x) {
     return v_select(l, m_nan(l, x), e, x);
 }
 
-struct val f_exp(struct lanes * l, struct val x) {
-    lanes_x(l, &x);
-    return m_exp_result(l, m_exp(l, m_exp_argument(l, x), math_pieces(l)), x);
-}
-
 // erf(a / sqrt(2)) = 1 - e^(-a s(a)) for a in [0, 5.5], s a smooth function.
 static const float erf_table[] = {1.12837994f,      0.636601508f,    0.102903545f,
                                   -0.0195510667f,   0.000501137169f, 0.0010535036f,

@@ -182,10 +182,6 @@ struct val f_sqrt(struct lanes * l, struct val x) {
     return v_select(l, m_greater_equal(l, magnitude, k_bits(l, F32_INF)), root, high);
 }
 
-struct val f_rsqrt(struct lanes * l, struct val x) {
-    return f_recip(l, f_sqrt(l, x));
-}
-
 // ---- roundings ----
 
 // One of two masks, by a third.

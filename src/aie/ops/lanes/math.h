@@ -12,10 +12,8 @@ struct val f_times(struct lanes * l, struct val a, struct val b);
 struct val f_div(struct lanes * l, struct val a, struct val b);
 struct val f_recip(struct lanes * l, struct val a);
 
-struct val f_exp(struct lanes * l, struct val x);
 struct val f_log(struct lanes * l, struct val x);
 struct val f_sqrt(struct lanes * l, struct val x);
-struct val f_rsqrt(struct lanes * l, struct val x);
 
 enum rounding { ROUND_DOWN, ROUND_UP, ROUND_INWARD, ROUND_HALF_OUTWARD };
 struct val f_round(struct lanes * l, struct val x, enum rounding how);
