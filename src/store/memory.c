@@ -129,7 +129,7 @@ void store_put(struct store * s, struct store_kernel * k) {
 }
 
 void store_program_name(struct store_kernel * k, char name[KERNEL_NAME_MAX]) {
-    const struct asked * asked = &entry_of(k)->asked;
+    const struct asked * asked = entry_of(k)->asked;
     name[0] = '\0';
     if (asked->planned && !k->foreign) {
         aie_pdi_name(asked->plan.program, asked->plan.spec.columns, name);

@@ -231,9 +231,7 @@ struct found {
 // The one plan that is made of a kernel.
 static enum status plan_it(const struct store * s, struct asked * asked, struct error * err) {
     if (!asked->planned) {
-        struct kernel_spec spec = asked->plan.spec;
-        enum status st = s->compiler->plan(&spec, &asked->plan, err);
-        asked->plan.spec = spec;
+        enum status st = s->compiler->plan(&asked->plan.spec, &asked->plan, err);
         if (st != ST_OK) {
             return st;
         }
@@ -580,18 +578,18 @@ static enum status build_entry(struct store * s, struct entry * e, bool may_comp
     struct found found = {0};
     struct error error = {0};
     pthread_mutex_unlock(&s->lock);
-    enum status st = build(s, &e->asked, may_compile, &found, &error);
+    enum status st = build(s, e->asked, may_compile, &found, &error);
     pthread_mutex_lock(&s->lock);
     s->stats.bytes -= e->bytes;
-    e->bytes = sizeof *e;
+    e->bytes = sizeof *e + sizeof *e->asked;
     if (st == ST_OK) {
         e->insts = found.insts;
         e->kernel = (struct store_kernel){.pdi = &found.pdi->pdi,
                                           .insts = found.insts,
                                           .n_insts = found.n_insts,
-                                          .us = us_of(&e->asked),
+                                          .us = us_of(e->asked),
                                           .foreign = found.pdi->foreign,
-                                          .decoder = decoder_of(&e->asked, found.pdi->foreign)};
+                                          .decoder = decoder_of(e->asked, found.pdi->foreign)};
         e->state = ENTRY_READY;
         e->bytes += found.n_insts * sizeof *found.insts;
         free(e->error);
@@ -714,13 +712,13 @@ void store_check_packs(struct store * s, enum aie_arch arch) {
 static void keep_plan(struct store * s, const struct asked * asked, uint64_t hash) {
     struct entry * e = NULL;
     pthread_mutex_lock(&s->lock);
-    if (s->stats.bytes + sizeof *e <= s->most &&
+    if (s->stats.bytes + sizeof *e + sizeof *asked <= s->most &&
         !table_find(&s->kernels, &asked->plan.spec, hash)) {
         e = table_add(&s->kernels, &asked->plan.spec, hash);
     }
     if (e) {
-        e->asked = *asked;
-        e->bytes = sizeof *e;
+        *e->asked = *asked;
+        e->bytes = sizeof *e + sizeof *asked;
         s->stats.bytes += e->bytes;
         memory_add(s, e);
     }
@@ -740,15 +738,16 @@ static bool can(struct store * s, const struct kernel_spec * spec_asked, enum ma
     bool ready = e && (e->state == ENTRY_READY || (planned && store_has_compiler(s)));
     // What the compiler refused to make, after promising it, it will refuse again.
     bool refused = e && e->state == ENTRY_FAILED && e->error && e->error->status == ST_UNSUPPORTED;
-    asked.planned = planned;
     if (planned && !ready) {
-        asked.plan = e->asked.plan;
-    } else {
-        asked.plan.spec = spec;
+        asked = *e->asked;
     }
     pthread_mutex_unlock(&s->lock);
     if (ready) {
         return true;
+    }
+    if (!planned) {
+        asked.plan.spec = spec;
+        asked.planned = false;
     }
     enum maker maker = refused ? MAKER_NONE : maker_of(s, &asked, NULL);
     if (maker == MAKER_OWN) {

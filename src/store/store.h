@@ -52,6 +52,7 @@ struct store_stats {
 struct aie_plan;
 struct aie_program;
 struct store_compiler {
+    // The spec may be the plan's own, which it leaves as it is.
     enum status (*plan)(const struct kernel_spec * spec, struct aie_plan * out, struct error * err);
     enum status (*pdi)(const struct aie_program * program, enum aie_arch arch, int columns,
                        uint8_t ** pdi, size_t * size, struct error * err);

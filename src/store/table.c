@@ -72,7 +72,7 @@ static bool spec_equal(const struct kernel_spec * a, const struct kernel_spec * 
 struct entry * table_find(const struct table * t, const struct kernel_spec * canonical,
                           uint64_t hash) {
     struct entry * e = t->n_buckets ? t->buckets[hash & (t->n_buckets - 1)] : NULL;
-    while (e && (e->hash != hash || !spec_equal(&e->asked.plan.spec, canonical))) {
+    while (e && (e->hash != hash || !spec_equal(&e->asked->plan.spec, canonical))) {
         e = e->next;
     }
     return e;
@@ -102,11 +102,16 @@ struct entry * table_add(struct table * t, const struct kernel_spec * canonical,
         return NULL;
     }
     struct entry * e = calloc(1, sizeof *e);
-    if (!e) {
+    struct asked * asked = malloc(sizeof *asked);
+    if (!e || !asked) {
+        free(e);
+        free(asked);
         return NULL;
     }
     e->hash = hash;
-    e->asked.plan.spec = *canonical;
+    e->asked = asked;
+    asked->plan.spec = *canonical;
+    asked->planned = false;
     e->next = t->buckets[hash & (t->n_buckets - 1)];
     t->buckets[hash & (t->n_buckets - 1)] = e;
     t->n_entries++;
@@ -114,6 +119,7 @@ struct entry * table_add(struct table * t, const struct kernel_spec * canonical,
 }
 
 static void entry_free(struct entry * e) {
+    free(e->asked);
     free(e->insts);
     free(e->error);
     free(e);

@@ -21,7 +21,7 @@ enum entry_state {
 struct entry {
     struct entry * next; // in its bucket
     uint64_t hash;
-    struct asked asked;
+    struct asked * asked; // owned, apart: what every dispatch touches stays close together
     enum entry_state state;
     struct store_kernel kernel;
     uint32_t * insts;     // owned, = kernel.insts

@@ -61,10 +61,15 @@ enum status aie_plan(const struct kernel_spec * spec, struct aie_plan * out, str
         return error_set(err, ST_INVALID, "%d columns, %s has %d", spec->columns,
                          kernel_arch_name(spec->arch), t->columns);
     }
-    out->spec = *spec;
+    if (spec != &out->spec) {
+        out->spec = *spec;
+    }
     out->columns = ops_columns(spec);
-    out->cycles = aie_cycles(spec);
-    return family_of(spec->op)->plan(out, err);
+    enum status st = family_of(spec->op)->plan(out, err);
+    if (st == ST_OK) {
+        out->cycles = aie_cycles(spec);
+    }
+    return st;
 }
 
 uint64_t aie_cycles(const struct kernel_spec * spec) {

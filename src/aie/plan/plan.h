@@ -32,7 +32,7 @@ struct aie_plan {
 };
 
 // Cheap: ST_OK when this kernel can be made, ST_UNSUPPORTED or ST_INVALID with the reason
-// otherwise. Never allocates, never compiles.
+// otherwise. Never allocates, never compiles. The spec may be that of *out, which stays as it is.
 enum status aie_plan(const struct kernel_spec * spec, struct aie_plan * out, struct error * err);
 
 // The instruction stream of a plan; the caller owns *insts. Microseconds.
