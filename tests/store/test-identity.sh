@@ -11,6 +11,7 @@ for at in "$dir/one" "$dir/two/elsewhere"; do
     for room in aie kernel tensor emu base; do
         cp -r "$source/src/$room" "$at/src/$room"
     done
+    rm -r "$at"/src/aie/ops/* "$at"/src/aie/asm/*.def # most of it, which is no other than the rest
 done
 
 identity() {
