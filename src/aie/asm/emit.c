@@ -336,9 +336,9 @@ static enum status check(const struct asm_program * p, const uint8_t * bytes, si
 
 enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err) {
     if (!p->ready) {
-        asm_load_again(p);
+        asm_rematerialise(p);
         asm_park(p);
-        asm_hand_on(p);
+        asm_split_live_ranges(p);
     }
     asm_spill(p);
     asm_trace_built(p);

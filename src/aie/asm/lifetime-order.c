@@ -1,8 +1,9 @@
-// asm/spaced: the third way to place the instructions of a loop whose trips overlap. First, without
-// regard to slots, the times for which values live shortest, all together and weighted by how few
-// registers their class has (network.c). Then, from the end of a trip to its beginning, each
-// instruction is placed at the distance from what follows that these times say, or as little before
-// as there is room. Nothing is placed twice: what finds no room wants a longer interval.
+// asm/lifetime-order: the third method to place the instructions of a loop whose trips overlap.
+// First, without regard to slots, the times for which values live shortest, all together and
+// weighted by how few registers their class has (network.c). Then, from the end of a trip to its
+// beginning, each instruction is placed at the distance from what follows that these times say, or
+// as little before as there is room. Nothing is placed twice: what finds no room wants a longer
+// interval.
 #include "modulo.h"
 #include "network.h"
 
@@ -122,7 +123,7 @@ static void take_times(struct spacing * g) {
     }
 }
 
-bool spaced_times(struct search * s) {
+bool lifetime_times(struct search * s) {
     struct spacing g = {.s = s, .w = {.n = 1}};
     size_t most = 1 + (size_t) s->n + 2 * (size_t) s->n_locals;
     g.cap_edges = s->q->deps.n_edges + 2 * s->n + ASM_MAX_ARGS * s->n + 3 * s->n_locals;
@@ -212,7 +213,7 @@ static bool make_room(struct search * s, int i, int cycle) {
     return false;
 }
 
-bool spaced_place(struct search * s) {
+bool lifetime_place(struct search * s) {
     for (int k = 0; k < s->n; k++) {
         int i = s->order[k], lo = UNPLACED, hi = -UNPLACED, at = wanted_at(s, i);
         modulo_bounds(s, i, &lo, &hi);

@@ -1,7 +1,7 @@
-// asm/near: loads at an offset go through either load unit only while the offset is small: that of
-// one of them is short. A loop that loads constants from far and wide gets pointers of its own,
-// which are free in the program, to where it loads from most, and its loads go through these. Where
-// the bank is known they lead to the mirror: two loads from one bank take two cycles.
+// asm/loop-bases: loads at an offset go through either load unit only while the offset is small:
+// that of one of them is short. A loop that loads constants from far and wide gets pointers of its
+// own, which are free in the program, to where it loads from most, and its loads go through these.
+// Where the bank is known they lead to the mirror: two loads from one bank take two cycles.
 #include "deps.h"
 
 #include <stdlib.h>
@@ -200,7 +200,7 @@ static bool copy_region(struct asm_program * p, struct asm_item * region) {
     return true;
 }
 
-struct asm_item asm_bring_near(struct asm_program * p, const struct asm_item * region) {
+struct asm_item asm_add_base_pointers(struct asm_program * p, const struct asm_item * region) {
     struct asm_item out = *region;
     struct far_load * loads = malloc(((size_t) region->count + 1) * sizeof *loads);
     p->no_memory |= !loads;

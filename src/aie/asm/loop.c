@@ -447,8 +447,8 @@ void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm
         lay_out(p, loop, region);
         return;
     }
-    struct asm_item near = asm_bring_near(p, region);
-    asm_trace_near(p, region, &near);
+    struct asm_item near = asm_add_base_pointers(p, region);
+    asm_trace_bases(p, region, &near);
     lay_out(p, loop, &near);
     region->window = near.window;
     p->global_taken[ASM_P] = taken;

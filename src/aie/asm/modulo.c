@@ -77,7 +77,7 @@ static void swing_paths(struct search * s) {
 // its registers one after the other.
 static int swing_key(const struct search * s, int i, bool up) {
     const struct search_node * n = &s->nodes[i];
-    if (s->way == WAY_CHAIN) {
+    if (s->method == METHOD_CHAIN) {
         return (up ? i : -i) + noise(s, i, 12);
     }
     return ((up ? n->depth : n->below) + noise(s, i, 6)) * 4096 + (up ? n->below : n->depth);
@@ -432,10 +432,10 @@ bool modulo_place(struct search * s) {
     for (int i = 0; i < s->n; i++) {
         s->q->time[i] = s->nodes[i].last = UNPLACED;
     }
-    if (s->way == WAY_SPACED) {
-        return spaced_place(s);
+    if (s->method == METHOD_LIFETIME) {
+        return lifetime_place(s);
     }
-    bool high = s->way == WAY_HEIGHT;
+    bool high = s->method == METHOD_HEIGHT;
     for (int budget = (high ? PATIENCE_HEIGHT : PATIENCE_SWING) * s->n; budget > 0; budget--) {
         int i = high ? highest_unplaced(s) : first_unplaced(s);
         if (i < 0) {

@@ -1,5 +1,5 @@
 // modulo: one try to schedule a loop with a given interval, shared by the files that make it:
-// modulo.c places instructions, lives.c keeps count of the registers that this takes, pipeline.c
+// modulo.c places instructions, pressure.c keeps count of the registers that this takes, pipeline.c
 // decides what is tried.
 #pragma once
 
@@ -34,7 +34,7 @@ struct search_node {
     struct carrier carriers[2];
     struct mention mentions[ASM_MAX_ARGS]; // each local once
     uint8_t n_carriers, n_mentions;
-    struct life rest[ASM_MAX_ARGS]; // of those locals without this node (lives_leave)
+    struct life rest[ASM_MAX_ARGS]; // of those locals without this node (pressure_leave)
     uint8_t carrier;                // the one that is used
     int height;                     // longest path to the end of the trip
     int rank;                       // place in `order`
@@ -48,24 +48,25 @@ struct search_local {
     int first, count; // in mentions
 };
 
-enum way {
-    WAY_HEIGHT, // what most depends on comes first and goes as early as it can
-    WAY_SWING,  // from the last results up, each instruction as near as can be to what wants it
-    WAY_SPACED, // at the distances from each other at which values live shortly (spaced.c)
-    WAY_CHAIN,  // likewise, but chains that were written one after the other stay so
-    WAY_PLACED, // where a table says (schedules.c)
+enum sched_method {
+    METHOD_HEIGHT, // what most depends on comes first and goes as early as it can
+    METHOD_SWING,  // from the last results up, each instruction as near as can be to what wants it
+    METHOD_LIFETIME, // at the distances from each other at which values live shortly
+                     // (lifetime-order.c)
+    METHOD_CHAIN,    // likewise, but chains that were written one after the other stay so
+    METHOD_PLACED,   // where a table says (schedules.c)
 };
 
 struct search {
     struct pipeline * q;
     int n, ii;
-    enum way way;
+    enum sched_method method;
     struct search_node * nodes;
-    int * order;      // WAY_SWING: most nodes have placed neighbours on one side only
-    enum way ordered; // the way that `order` is of; WAY_HEIGHT = none yet
-    int seed;         // of small changes to it
-    int seeds;        // so many are tried where there is time, and all intervals; 1 = there is none
-    int cursor;       // all nodes before it in that order are placed
+    int * order;               // METHOD_SWING: most nodes have placed neighbours on one side only
+    enum sched_method ordered; // the method that `order` is of; METHOD_HEIGHT = none yet
+    int seed;                  // of small changes to it
+    int seeds;  // so many are tried where there is time, and all intervals; 1 = there is none
+    int cursor; // all nodes before it in that order are placed
     struct search_local * locals;
     int n_locals;
     struct mention * mentions;                       // by local
@@ -136,13 +137,14 @@ enum outcome search_finish(struct search * s, const char * registers);
 // The first distance that is not kept, -1 = none.
 int search_broken_dep(const struct search * s);
 
-// spaced.c: `order` and, as depths, the times of WAY_SPACED; all nodes at the distances of these.
-bool spaced_times(struct search * s);
-bool spaced_place(struct search * s);
+// lifetime-order.c: `order` and, as depths, the times of METHOD_LIFETIME; all nodes at the
+// distances of these.
+bool lifetime_times(struct search * s);
+bool lifetime_place(struct search * s);
 
 // modulo.c: heights for the interval; false when a recurrence takes longer than it.
 bool modulo_heights(struct search * s);
-// Fills `order`, which depends on the way, not on the interval.
+// Fills `order`, which depends on the method, not on the interval.
 bool modulo_order(struct search * s);
 // Places all nodes, false when there is no room or the work is used up.
 bool modulo_place(struct search * s);
@@ -158,23 +160,23 @@ void modulo_occupy(struct search * s, int i, bool enter);
 // are where nothing binds.
 void modulo_bounds(const struct search * s, int i, int * lo, int * hi);
 
-// lives.c: the life of local l by the nodes that are placed, all but one (-1: all).
-struct life lives_of(const struct search * s, int l, int without);
-void lives_reset(struct search * s); // nothing lives
+// pressure.c: the life of local l by the nodes that are placed, all but one (-1: all).
+struct life pressure_life(const struct search * s, int l, int without);
+void pressure_reset(struct search * s); // nothing lives
 // Counts lives from nothing; returns by how many bundles the interval is too short for them, 0 when
 // there are registers for all.
-int lives_count(struct search * s);
+int pressure_count(struct search * s);
 // Only whether there are registers for all.
-bool lives_fit(const struct search * s);
+bool pressure_fit(const struct search * s);
 // Takes the locals that node i names out of the count, as they are without it; afterwards
-// lives_cost tells what they take with i at a cycle; lives_enter counts them again.
-void lives_leave(struct search * s, int i);
+// pressure_cost tells what they take with i at a cycle; pressure_enter counts them again.
+void pressure_leave(struct search * s, int i);
 // *full: bundles without a register; returns the length of lives, weighted. Full ones count
-// LIVES_FULL each.
-enum { LIVES_FULL = 64 };
-int lives_cost(const struct search * s, int i, int cycle, int * full);
-void lives_enter(struct search * s, int i);
+// PRESSURE_FULL each.
+enum { PRESSURE_FULL = 64 };
+int pressure_cost(const struct search * s, int i, int cycle, int * full);
+void pressure_enter(struct search * s, int i);
 // Moves nodes to where fewer registers are taken until all have one, or some rounds have passed.
-void lives_improve(struct search * s, int rounds);
+void pressure_improve(struct search * s, int rounds);
 // Moves nodes to where lives are shorter.
-void lives_shorten(struct search * s, int rounds);
+void pressure_shorten(struct search * s, int rounds);

@@ -1,6 +1,6 @@
 // network: times for which the weighted sum of distances is least while each distance is as long as
-// it has to be (a linear programme, the dual of a flow). spaced.c asks it for the times at which
-// values live shortly.
+// it has to be (a linear programme, the dual of a flow). lifetime-order.c asks it for the times at
+// which values live shortly.
 #pragma once
 
 #include <stdbool.h>

@@ -15,8 +15,10 @@ enum {
 
 // As the table has it; false where that does not hold.
 static bool take_known(struct search * s, const struct asm_schedule * known) {
-    const struct asm_choice c = {
-        .ii = known->ii, .copies = known->copies, .way = WAY_PLACED, .places = known->placement};
+    const struct asm_choice c = {.ii = known->ii,
+                                 .copies = known->copies,
+                                 .method = METHOD_PLACED,
+                                 .placement = known->placement};
     bool holds = c.ii ? search_try(s, &c) == FOUND : true;
     if (holds) {
         s->q->plain = known->plain;
@@ -252,7 +254,7 @@ static bool take(struct search * s, const struct asm_item * region) {
     for (q->copies = 1; q->copies <= PIPELINE_MAX_COPIES; q->copies *= 2) {
         int longest = 0;
         for (int l = 0; l < s->n_locals; l++) {
-            struct life life = lives_of(s, l, -1);
+            struct life life = pressure_life(s, l, -1);
             longest = life.to - life.from > longest ? life.to - life.from : longest;
         }
         if (longest > q->copies * s->ii) {

@@ -1,11 +1,12 @@
-// asm/lives: how many registers a schedule takes. A local lives from its first write to its last
-// read; trips overlap, so bundle r of the interval holds all lives that pass any cycle r modulo ii.
-// Lives that would need a register where all are taken cost far more than long ones.
+// asm/pressure: register pressure, how many registers a schedule takes. A local lives from its
+// first write to its last read; trips overlap, so bundle r of the interval holds all lives that
+// pass any cycle r modulo ii. Lives that would need a register where all are taken cost far more
+// than long ones.
 #include "modulo.h"
 
 #include <string.h>
 
-struct life lives_of(const struct search * s, int l, int without) {
+struct life pressure_life(const struct search * s, int l, int without) {
     const struct search_local * local = &s->locals[l];
     int written = 1 << 20, read = 1 << 20, to = -(1 << 20);
     for (int m = local->first; m < local->first + local->count; m++) {
@@ -38,7 +39,7 @@ static void count(struct search * s, enum asm_class cls, struct life life, int b
     s->work += (life.to - life.from) / 2;
 }
 
-void lives_reset(struct search * s) {
+void pressure_reset(struct search * s) {
     memset(s->alive, 0, (size_t) s->ii * sizeof *s->alive);
     memset(s->full, 0, sizeof s->full);
     memset(s->crowded, 0, sizeof s->crowded);
@@ -50,13 +51,13 @@ void lives_reset(struct search * s) {
     }
 }
 
-int lives_count(struct search * s) {
+int pressure_count(struct search * s) {
     long sum[ASM_CLASS_COUNT] = {0};
     bool crowded[ASM_CLASS_COUNT] = {false};
     int excess = 0;
-    lives_reset(s);
+    pressure_reset(s);
     for (int l = 0; l < s->n_locals; l++) {
-        struct life life = lives_of(s, l, -1);
+        struct life life = pressure_life(s, l, -1);
         count(s, s->locals[l].cls, life, 1);
         sum[s->locals[l].cls] += life.to - life.from;
     }
@@ -71,14 +72,14 @@ int lives_count(struct search * s) {
     return excess;
 }
 
-bool lives_fit(const struct search * s) {
+bool pressure_fit(const struct search * s) {
     // Locals that live from a bundle on, less those that do no longer; and those that live there.
     int16_t more[MODULO_MAX_II + 1][ASM_CLASS_COUNT];
     int alive[ASM_CLASS_COUNT] = {0};
     bool fit = true;
     memset(more, 0, (size_t) (s->ii + 1) * sizeof more[0]);
     for (int l = 0; l < s->n_locals; l++) {
-        struct life life = lives_of(s, l, -1);
+        struct life life = pressure_life(s, l, -1);
         int length = life.to - life.from, from = modulo(life.from, s->ii), cls = s->locals[l].cls;
         if (length <= 0) {
             continue;
@@ -123,22 +124,22 @@ static int marked_within(const struct search * s, const uint64_t * words, struct
                : n + bits_between(words, from, s->ii) + bits_between(words, 0, end - s->ii);
 }
 
-void lives_leave(struct search * s, int i) {
+void pressure_leave(struct search * s, int i) {
     struct search_node * n = &s->nodes[i];
     for (int k = 0; k < n->n_mentions; k++) {
         int l = n->mentions[k].local;
         enum asm_class cls = s->locals[l].cls;
-        count(s, cls, lives_of(s, l, -1), -1);
-        n->rest[k] = lives_of(s, l, i);
+        count(s, cls, pressure_life(s, l, -1), -1);
+        n->rest[k] = pressure_life(s, l, i);
         s->work += 4 * s->locals[l].count;
     }
 }
 
-void lives_enter(struct search * s, int i) {
+void pressure_enter(struct search * s, int i) {
     const struct search_node * n = &s->nodes[i];
     for (int k = 0; k < n->n_mentions; k++) {
         int l = n->mentions[k].local;
-        count(s, s->locals[l].cls, lives_of(s, l, -1), 1);
+        count(s, s->locals[l].cls, pressure_life(s, l, -1), 1);
         s->work += 2 * s->locals[l].count;
     }
 }
@@ -156,14 +157,14 @@ static struct life with(const struct search * s, struct life rest, const struct 
 }
 
 // Whether node i stands where something that it names has no register: where more live than there
-// are, or, with what lives_cost counts beyond its life, where all are taken.
+// are, or, with what pressure_cost counts beyond its life, where all are taken.
 static bool is_crowded(const struct search * s, int i) {
     const struct search_node * n = &s->nodes[i];
     for (int k = 0; k < n->n_mentions; k++) {
         const struct mention * m = &n->mentions[k];
         enum asm_class cls = s->locals[m->local].cls;
-        struct life life = lives_of(s, m->local, -1);
-        struct life seen = with(s, lives_of(s, m->local, i), m, s->q->time[i]);
+        struct life life = pressure_life(s, m->local, -1);
+        struct life seen = with(s, pressure_life(s, m->local, i), m, s->q->time[i]);
         if (marked_within(s, s->crowded[cls], life) ||
             (seen.from < life.from &&
              marked_within(s, s->full[cls], (struct life){seen.from, life.from})) ||
@@ -175,7 +176,7 @@ static bool is_crowded(const struct search * s, int i) {
     return false;
 }
 
-int lives_cost(const struct search * s, int i, int cycle, int * full) {
+int pressure_cost(const struct search * s, int i, int cycle, int * full) {
     const struct search_node * n = &s->nodes[i];
     const struct aie_target * t = s->q->p->target;
     int sum = 0;
@@ -203,16 +204,16 @@ static bool improve(struct search * s, int i, bool only_full) {
         return false;
     }
     bool followed = hi < home + 2 * s->ii;
-    lives_leave(s, i);
+    pressure_leave(s, i);
     modulo_occupy(s, i, false);
-    int least = lives_cost(s, i, home, &full);
-    least += LIVES_FULL * full;
+    int least = pressure_cost(s, i, home, &full);
+    least += PRESSURE_FULL * full;
     if (only_full && !full) {
         hi = lo - 1; // it stands well
     }
     for (int t = lo; t <= hi; t++) {
-        int cost = lives_cost(s, i, t, &full);
-        cost += LIVES_FULL * full;
+        int cost = pressure_cost(s, i, t, &full);
+        cost += PRESSURE_FULL * full;
         // no gain, but later: makes room for what comes before to follow
         if ((cost < least || (cost == least && t > best && followed)) && modulo_fits(s, i, t)) {
             least = cost;
@@ -224,7 +225,7 @@ static bool improve(struct search * s, int i, bool only_full) {
     *time = best;
     s->nodes[i].carrier = carrier;
     modulo_occupy(s, i, true);
-    lives_enter(s, i);
+    pressure_enter(s, i);
     return best != home;
 }
 
@@ -240,10 +241,10 @@ static void improve_all(struct search * s, int rounds, bool only_full) {
     }
 }
 
-void lives_improve(struct search * s, int rounds) {
+void pressure_improve(struct search * s, int rounds) {
     improve_all(s, rounds, true);
 }
 
-void lives_shorten(struct search * s, int rounds) {
+void pressure_shorten(struct search * s, int rounds) {
     improve_all(s, rounds, false);
 }

@@ -64,9 +64,9 @@ struct asm_bundle {
 // How a loop was pipelined. Loops that look alike (many ops of a family differ in one instruction)
 // are not searched again.
 struct asm_choice {
-    int ii, copies, way; // ii 0: there is no good way
-    int seed;            // of small changes to the order; 0 = none
-    const char * places; // of WAY_PLACED: a placement
+    int ii, copies, method; // ii 0: there is no good one
+    int seed;               // of small changes to the order; 0 = none
+    const char * placement; // of METHOD_PLACED
 };
 
 struct asm_known {
@@ -203,8 +203,8 @@ void deps_room_free(struct deps_room * room);
 // emit.c: whether somebody is shown programs, and with them all that is known of their loops.
 bool asm_is_watched(void);
 
-// again.c: loads what a loop wants again much later once more.
-void asm_load_again(struct asm_program * p);
+// remat.c: loads what a loop wants again much later once more.
+void asm_rematerialise(struct asm_program * p);
 
 // What a region takes, with every load that may go through either unit near enough for that.
 struct asm_slots {
@@ -217,8 +217,8 @@ struct asm_slots asm_slots(const struct asm_program * p, const struct asm_item *
 // park.c: keeps what a loop wants again much later in registers of which there are more.
 void asm_park(struct asm_program * p);
 
-// relay.c: hands values that live long on from register to register.
-void asm_hand_on(struct asm_program * p);
+// split-lives.c: hands values that live long on from register to register.
+void asm_split_live_ranges(struct asm_program * p);
 
 // Instructions up to which a loop is short: several registers for a value take it little room.
 enum { ASM_FEW = 48 };
@@ -236,10 +236,10 @@ struct asm_known * asm_known_of(struct asm_program * p, int n, int least, int pl
 // value-flow.c
 void asm_flow_free(struct asm_flow * f);
 
-// near.c: a loop's region with its loads of constants within reach of both load units, through
-// pointers that are set up behind the bundles that are there; the region itself where there is
-// nothing to gain. The pointers are taken from the globals: who calls gives them back.
-struct asm_item asm_bring_near(struct asm_program * p, const struct asm_item * region);
+// loop-bases.c: a loop's region with its loads of constants within reach of both load units,
+// through pointers that are set up behind the bundles that are there; the region itself where there
+// is nothing to gain. The pointers are taken from the globals: who calls gives them back.
+struct asm_item asm_add_base_pointers(struct asm_program * p, const struct asm_item * region);
 
 // sizes.c: the sizes and addresses of all bundles; false without memory.
 bool asm_size(struct asm_program * p);
@@ -254,8 +254,8 @@ bool asm_trace_new(struct asm_trace ** out); // NULL where nobody listens; false
 void asm_trace_free(struct asm_trace * t);
 void asm_trace_built(struct asm_program * p);
 // The instructions of a loop's region are laid out as those of another one.
-void asm_trace_near(struct asm_program * p, const struct asm_item * region,
-                    const struct asm_item * near);
+void asm_trace_bases(struct asm_program * p, const struct asm_item * region,
+                     const struct asm_item * near);
 void asm_trace_deps(const struct deps * d);
 void asm_trace_schedule(struct asm_program * p, const struct asm_item * region, int base);
 // q NULL: its trips do not overlap.

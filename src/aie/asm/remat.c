@@ -1,7 +1,7 @@
-// asm/again: a loop loads a value once more where it is wanted again much later, instead of keeping
-// it in a register meanwhile. Trips overlap only as far as there are registers for all that lives,
-// and loads are seldom what a loop waits for: constants and inputs that are used at the beginning
-// of a trip and at its end would take a register for each trip in flight.
+// asm/remat: rematerialisation. A loop loads a value once more where it is wanted again much later,
+// instead of keeping it in a register meanwhile. Trips overlap only as far as there are registers
+// for all that lives, and loads are seldom what a loop waits for: constants and inputs that are
+// used at the beginning of a trip and at its end would take a register for each trip in flight.
 //
 // Kept true: only what is loaded at an offset from a pointer, from memory that the loop does not
 // store to, and with the pointer as it was; loads stay fewer than what bounds the loop otherwise.
@@ -62,7 +62,7 @@ static bool is_offset_load(const struct again * g, int i, int * pointer) {
            instr->n_explicit == instr->n_operands && !g->stored[n->memory];
 }
 
-// Whether either unit loads it, were it near enough (near.c).
+// Whether either unit loads it, were it near enough (loop-bases.c).
 static bool has_choice(const struct asm_program * p, const struct asm_node * from) {
     uint16_t other = p->other_op[from->op];
     bool fits = other;
@@ -236,7 +236,7 @@ static void load_again(struct asm_program * p, struct asm_item * region) {
     free(g.chosen);
 }
 
-void asm_load_again(struct asm_program * p) {
+void asm_rematerialise(struct asm_program * p) {
     for (int i = 1; i < p->n_items && p->misuse.status == ST_OK && !p->no_memory; i++) {
         const struct asm_item * before = &p->items[i - 1];
         if (p->items[i].kind == ASM_ITEM_REGION && before->kind == ASM_ITEM_LOOP &&

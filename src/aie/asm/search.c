@@ -8,7 +8,7 @@
 
 enum {
     MAX_SIZE = 1000,  // bundles, with what leads in and out
-    GOOD_TENTHS = 11, // of the bound: no other way is looked for
+    GOOD_TENTHS = 11, // of the bound: no other method is tried
     FAR = 12, // bundles without a register for all that lives: the next interval will not do either
     MEND = 3, // bundles without a register for all that lives that moving things about may mend
 };
@@ -171,7 +171,7 @@ bool search_normalise(struct search * s, bool whole) {
     }
     q->stages = best_stages;
     for (int l = 0; l < s->n_locals; l++) {
-        q->lives[s->locals[l].vreg] = lives_of(s, l, -1);
+        q->lives[s->locals[l].vreg] = pressure_life(s, l, -1);
     }
     return true;
 }
@@ -235,10 +235,10 @@ int search_broken_dep(const struct search * s) {
 }
 
 // As it stands in the table; what does not hold would be another loop's. Nothing of it is believed.
-static enum outcome try_places(struct search * s, const char * places) {
+static enum outcome try_placement(struct search * s, const char * placement) {
     int copies = s->q->copies, most = s->q->rolling ? 1 : PIPELINE_MAX_COPIES;
     bool ok = s->ii > 0 && s->ii <= MODULO_MAX_II && copies > 0 && copies <= most &&
-              (copies & (copies - 1)) == 0 && placement_read(s, places);
+              (copies & (copies - 1)) == 0 && placement_read(s, placement);
     if (!ok) {
         return NO_SCHEDULE;
     }
@@ -250,45 +250,45 @@ static enum outcome try_places(struct search * s, const char * places) {
              modulo_in_the_way(s, &n->carriers[n->carrier], s->q->time[i], others) == 0;
         modulo_occupy(s, i, true);
     }
-    return ok && search_broken_dep(s) < 0 && lives_fit(s)
-               ? search_finish(s, placement_registers(s, places))
+    return ok && search_broken_dep(s) < 0 && pressure_fit(s)
+               ? search_finish(s, placement_registers(s, placement))
                : NO_SCHEDULE;
 }
 
 enum outcome search_try(struct search * s, const struct asm_choice * c) {
     struct pipeline * q = s->q;
     s->ii = q->ii = c->ii;
-    s->way = (enum way) c->way;
+    s->method = (enum sched_method) c->method;
     q->copies = c->copies;
-    if (s->way == WAY_PLACED) {
-        return try_places(s, c->places);
+    if (s->method == METHOD_PLACED) {
+        return try_placement(s, c->placement);
     }
-    if (s->way != WAY_HEIGHT && (s->way != s->ordered || s->seed != c->seed)) {
-        s->ordered = s->way;
+    if (s->method != METHOD_HEIGHT && (s->method != s->ordered || s->seed != c->seed)) {
+        s->ordered = s->method;
         s->seed = c->seed;
-        if (!(s->way == WAY_SPACED ? spaced_times(s) : modulo_order(s))) {
+        if (!(s->method == METHOD_LIFETIME ? lifetime_times(s) : modulo_order(s))) {
             return NO_SCHEDULE;
         }
     }
-    if (c->ii * c->copies > MODULO_MAX_II || (s->way == WAY_HEIGHT && !modulo_heights(s)) ||
+    if (c->ii * c->copies > MODULO_MAX_II || (s->method == METHOD_HEIGHT && !modulo_heights(s)) ||
         !modulo_place(s)) {
         s->crowds = 0;
         return NO_SCHEDULE;
     }
-    if (lives_count(s) > 0 && s->way == WAY_HEIGHT) {
-        lives_shorten(s, 2);
+    if (pressure_count(s) > 0 && s->method == METHOD_HEIGHT) {
+        pressure_shorten(s, 2);
     }
-    if (s->crowds > (s->way == WAY_SPACED ? 16 : MEND)) {
+    if (s->crowds > (s->method == METHOD_LIFETIME ? 16 : MEND)) {
         return NO_REGISTERS;
     }
-    lives_improve(s, s->way == WAY_SPACED ? 6 : 2);
+    pressure_improve(s, s->method == METHOD_LIFETIME ? 6 : 2);
     return s->crowds > 0 ? NO_REGISTERS : search_finish(s, NULL);
 }
 
 // ---- all intervals ----
 
 // One interval. Few instructions are tried in the order of heights, too: it wants more registers.
-static bool find_with(struct search * s, int ii, int longest, enum way way, int seed,
+static bool find_with(struct search * s, int ii, int longest, enum sched_method method, int seed,
                       struct asm_choice * c) {
     enum outcome last = NO_SCHEDULE;
     *c = (struct asm_choice){.ii = ii, .copies = 1, .seed = seed};
@@ -298,8 +298,8 @@ static bool find_with(struct search * s, int ii, int longest, enum way way, int 
     int most = s->q->rolling ? 1 : PIPELINE_MAX_COPIES;
     // more copies where a life does not fit as it falls; they do not make more registers
     for (; c->copies <= most && last == NO_SCHEDULE; c->copies *= 2) {
-        for (int high = way == WAY_SWING && s->n <= ASM_FEW; high >= 0; high--) {
-            c->way = high ? WAY_HEIGHT : way;
+        for (int high = method == METHOD_SWING && s->n <= ASM_FEW; high >= 0; high--) {
+            c->method = high ? METHOD_HEIGHT : method;
             enum outcome o = search_try(s, c);
             if (o == FOUND) {
                 return true;
@@ -311,9 +311,10 @@ static bool find_with(struct search * s, int ii, int longest, enum way way, int 
 }
 
 // Who has time tries small changes to the order as well.
-static bool find_at(struct search * s, int ii, int longest, enum way way, struct asm_choice * c) {
+static bool find_at(struct search * s, int ii, int longest, enum sched_method method,
+                    struct asm_choice * c) {
     for (int seed = 0; seed < (s->n > ASM_FEW ? s->seeds : 1); seed++) {
-        if (find_with(s, ii, longest, way, seed, c)) {
+        if (find_with(s, ii, longest, method, seed, c)) {
             return true;
         }
         if (s->crowds > 2 * FAR) {
@@ -324,10 +325,10 @@ static bool find_at(struct search * s, int ii, int longest, enum way way, struct
 }
 
 // The shortest interval first; some of the long ones are left out.
-static bool climb(struct search * s, int from, int to, int longest, enum way way,
+static bool climb(struct search * s, int from, int to, int longest, enum sched_method method,
                   struct asm_choice * c) {
     for (int ii = from; ii < to && s->work < s->work_limit;) {
-        if (find_at(s, ii, longest, way, c)) {
+        if (find_at(s, ii, longest, method, c)) {
             return true;
         }
         // further where much is missing
@@ -338,11 +339,11 @@ static bool climb(struct search * s, int from, int to, int longest, enum way way
 }
 
 bool search_all(struct search * s, int least, int longest, int plain, struct asm_choice * best) {
-    static const enum way ways[] = {WAY_SPACED, WAY_SWING, WAY_CHAIN};
+    static const enum sched_method methods[] = {METHOD_LIFETIME, METHOD_SWING, METHOD_CHAIN};
     struct asm_choice c;
     bool is_last = false; // what was found last is the best
-    for (int w = s->n > ASM_FEW ? 0 : 1; w < (int) (sizeof ways / sizeof ways[0]); w++) {
-        is_last = climb(s, least, best->ii ? best->ii : plain, longest, ways[w], &c);
+    for (int w = s->n > ASM_FEW ? 0 : 1; w < (int) (sizeof methods / sizeof methods[0]); w++) {
+        is_last = climb(s, least, best->ii ? best->ii : plain, longest, methods[w], &c);
         if (is_last) {
             *best = c;
         }

@@ -1,7 +1,8 @@
-// asm/relay: a value that lives longer than trips are apart would stand in the way of its own next
-// trip: a loop that rolls has one register for each value. Such a value is handed on, by a copy,
-// from one register to the next, each for a part of its life. That takes as many registers as the
-// copies of the whole loop would that gave it several, and far less program.
+// asm/split-lives: live-range splitting. A value that lives longer than trips are apart would stand
+// in the way of its own next trip: a loop that rolls has one register for each value. Such a value
+// is handed on, by a copy, from one register to the next, each for a part of its life. That takes
+// as many registers as the copies of the whole loop would that gave it several, and far less
+// program.
 //
 // Values that follow each other beside a longer way (the sign of an argument beside a function of
 // it) are no better: wherever what makes the one of the other is put, their lives together are as
@@ -308,7 +309,7 @@ static void hand_on(struct asm_program * p, struct asm_item * region) {
     release(&r);
 }
 
-void asm_hand_on(struct asm_program * p) {
+void asm_split_live_ranges(struct asm_program * p) {
     for (int i = 1; i < p->n_items && p->misuse.status == ST_OK && !p->no_memory; i++) {
         const struct asm_item * before = &p->items[i - 1];
         if (p->items[i].kind == ASM_ITEM_REGION && before->kind == ASM_ITEM_LOOP &&

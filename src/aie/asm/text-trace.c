@@ -68,8 +68,8 @@ static int built_node(const struct asm_program * p, int node) {
     return node < t->n_nodes ? node : -1;
 }
 
-void asm_trace_near(struct asm_program * p, const struct asm_item * region,
-                    const struct asm_item * near) {
+void asm_trace_bases(struct asm_program * p, const struct asm_item * region,
+                     const struct asm_item * near) {
     struct asm_trace * t = p->trace;
     if (built_node(p, region->first) < 0 || p->no_memory) {
         return;

@@ -35,7 +35,7 @@
 //        1: idle 6
 //
 // "small" on a line of its own keeps loops in their plain form; "ready", that loops load again and
-// hand on what they should (again.c, relay.c). A comment begins with //.
+// hand on what they should (remat.c, split-lives.c). A comment begins with //.
 #pragma once
 
 #include "asm.h"

@@ -249,7 +249,7 @@ static void count(struct annealer * a) {
             if (a->local_seen[l] != a->now) {
                 a->local_seen[l] = a->now;
                 a->changed[a->n_changed++] = (struct changed){l, a->lives[l]};
-                set_life(a, l, lives_of(s, l, -1));
+                set_life(a, l, pressure_life(s, l, -1));
             }
         }
     }
@@ -336,7 +336,7 @@ static bool begin(struct annealer * a, bool as_placed) {
         enter_best(a, i);
     }
     for (int l = 0; l < s->n_locals; l++) {
-        set_life(a, l, lives_of(s, l, -1));
+        set_life(a, l, pressure_life(s, l, -1));
     }
     return !moved;
 }

@@ -51,7 +51,7 @@ static bool anneal_at(struct search * s, int ii, int most, int steps, int tries,
     for (int seed = 1; seed <= tries; seed++) {
         struct annealing how = {.stages = stages, .steps = (long) steps * s->n, .seed = seed};
         if (anneal(s, &how, has_registers)) {
-            *c = (struct asm_choice){.ii = ii, .copies = s->q->copies, .way = WAY_PLACED};
+            *c = (struct asm_choice){.ii = ii, .copies = s->q->copies, .method = METHOD_PLACED};
             return true;
         }
     }
@@ -60,25 +60,25 @@ static bool anneal_at(struct search * s, int ii, int most, int steps, int tries,
 
 // What is good first, then what would be better, or else longer ones. Leaves the times of the best
 // behind, as text, to be freed; NULL: there is none before `end`.
-static char * try_spaced(struct search * s, int least, int end, struct asm_choice * best) {
+static char * try_intervals(struct search * s, int least, int end, struct asm_choice * best) {
     int good = s->q->resource_ii * TUNE_LOOSE_TENTHS / 10;
-    char * places = NULL;
+    char * placement = NULL;
     int most = s->q->rolling ? s->q->rolling : MOST_STAGES;
     end = end <= MODULO_MAX_II ? end : MODULO_MAX_II + 1;
     good = good > least ? good : least + 1;
-    for (int ii = good < end ? good : end - 1; ii < end && !places; ii += 1 + ii / 9) {
-        places =
+    for (int ii = good < end ? good : end - 1; ii < end && !placement; ii += 1 + ii / 9) {
+        placement =
             anneal_at(s, ii, most, ANNEAL_LONG, ANNEAL_TRIES, best) ? placement_print(s) : NULL;
     }
-    for (int ii = places ? best->ii : 0, less; ii > least; ii = less) {
+    for (int ii = placement ? best->ii : 0, less; ii > least; ii = less) {
         less = least + (ii - least) / 2;
         if (!anneal_at(s, less, most, ANNEAL_LONG, 1, best)) {
             break;
         }
-        free(places);
-        places = placement_print(s);
+        free(placement);
+        placement = placement_print(s);
     }
-    return places;
+    return placement;
 }
 
 // What was found, with one bundle of its interval taken out: all else stands as it did, so that
@@ -86,7 +86,7 @@ static char * try_spaced(struct search * s, int least, int end, struct asm_choic
 static bool squeeze_at(struct search * s, const struct asm_choice * from, int row, int seed,
                        int stages) {
     int ii = from->ii - 1;
-    if (!placement_read(s, from->places)) {
+    if (!placement_read(s, from->placement)) {
         return false;
     }
     for (int i = 0; i < s->n; i++) {
@@ -106,9 +106,9 @@ static bool squeeze_at(struct search * s, const struct asm_choice * from, int ro
 // From what was found, bundle by bundle, as far as it goes with no more trips in flight: those take
 // room, or time where the loop rolls. The times of the best as text, NULL: there is nothing better.
 static char * squeeze(struct search * s, int least, struct asm_choice * best) {
-    char * places = NULL;
+    char * placement = NULL;
     int stages = 1;
-    bool placed = placement_read(s, best->places);
+    bool placed = placement_read(s, best->placement);
     for (int i = 0; i < s->n && placed; i++) {
         int stage = s->q->time[i] / best->ii + 1;
         stages = stage > stages ? stage : stages;
@@ -118,21 +118,21 @@ static char * squeeze(struct search * s, int least, struct asm_choice * best) {
             seed++;
             continue;
         }
-        free(places);
-        places = placement_print(s);
+        free(placement);
+        placement = placement_print(s);
         *best = (struct asm_choice){
-            .ii = s->ii, .copies = s->q->copies, .way = WAY_PLACED, .places = places};
+            .ii = s->ii, .copies = s->q->copies, .method = METHOD_PLACED, .placement = placement};
         seed = 1;
     }
-    return places;
+    return placement;
 }
 
 static char * try_long(struct search * s, int least, int end, struct asm_choice * best) {
     int edges = anneal_set_up(s);
-    s->ordered = WAY_HEIGHT; // what was in order is not any more
-    char * places = spaced_times(s) ? try_spaced(s, least, end, best) : NULL;
+    s->ordered = METHOD_HEIGHT; // what was in order is not any more
+    char * placement = lifetime_times(s) ? try_intervals(s, least, end, best) : NULL;
     anneal_clear_up(s, edges);
-    return places;
+    return placement;
 }
 
 // A loop that does not roll takes the least room with two trips in flight and one register for each
@@ -142,8 +142,8 @@ static char * try_small(struct search * s, int least, struct asm_choice * best) 
     int found = best->ii, good = s->q->resource_ii * TUNE_LOOSE_TENTHS / 10;
     int end = found + found / 10, stages = s->q->copies > 1 ? s->q->stages : 2;
     end = end < good ? end : good > found ? good : found;
-    s->ordered = WAY_HEIGHT;
-    if (s->q->rolling || pipeline_covers_all(s->q) || !spaced_times(s)) {
+    s->ordered = METHOD_HEIGHT;
+    if (s->q->rolling || pipeline_covers_all(s->q) || !lifetime_times(s)) {
         return NULL;
     }
     least = least > found ? least : found;
@@ -161,21 +161,21 @@ static char * try_small(struct search * s, int least, struct asm_choice * best) 
 char * tune_patiently(struct search * s, int least, int plain, int tenths, struct asm_choice * c) {
     int end = c->ii ? c->ii : plain;
     bool worth = s->n > ANNEAL_LEAST && 10 * end > tenths * s->q->resource_ii;
-    bool was_placed = c->places != NULL;
-    char * places = worth ? try_long(s, least, end, c) : NULL;
-    c->places = places ? places : c->places;
-    char * shorter = worth && c->places ? squeeze(s, least, c) : NULL;
+    bool was_placed = c->placement != NULL;
+    char * placement = worth ? try_long(s, least, end, c) : NULL;
+    c->placement = placement ? placement : c->placement;
+    char * shorter = worth && c->placement ? squeeze(s, least, c) : NULL;
     if (shorter) {
-        free(places);
-        places = shorter;
+        free(placement);
+        placement = shorter;
     }
     if (c->ii && !was_placed && search_try(s, c) == FOUND) {
         char * smaller = try_small(s, least, c);
         if (smaller) {
-            free(places);
-            places = smaller;
+            free(placement);
+            placement = smaller;
         }
-        c->places = places ? places : c->places;
+        c->placement = placement ? placement : c->placement;
     }
-    return places;
+    return placement;
 }

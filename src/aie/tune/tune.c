@@ -71,8 +71,10 @@ static void note_found(struct tune * t, const struct search * s, bool found,
 // A row that there is, or something better; *found: trips overlap. False: the row does not hold.
 static bool take_known(struct tune * t, struct search * s, const struct asm_schedule * known,
                        bool better, const char * name, bool * found) {
-    struct asm_choice c = {
-        .ii = known->ii, .copies = known->copies, .way = WAY_PLACED, .places = known->placement};
+    struct asm_choice c = {.ii = known->ii,
+                           .copies = known->copies,
+                           .method = METHOD_PLACED,
+                           .placement = known->placement};
     char * placement = NULL;
     int longest;
     s->q->plain = known->plain;

@@ -56,6 +56,6 @@ struct annealing {
     int stages; // trips in flight at most
     long steps;
     int seed;
-    bool as_placed; // begins where nodes stand, and colder; else from the depths of spaced_times
+    bool as_placed; // begins where nodes stand, and colder; else from the depths of lifetime_times
 };
 bool anneal(struct search * s, const struct annealing * how, bool (*accept)(struct search *));
