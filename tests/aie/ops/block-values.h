@@ -25,8 +25,8 @@ static inline double block_f16(const uint8_t * at) {
 
 // Whether a byte of a block belongs to a number of f16.
 static inline bool block_is_scale(enum kernel_blocks kind, int byte) {
-    if (kind == KERNEL_Q2_K) {
-        return byte >= 80;
+    if (kind == KERNEL_Q2_K || kind == KERNEL_Q3_K) {
+        return byte >= (kind == KERNEL_Q2_K ? 80 : 108);
     }
     if (kind == KERNEL_Q6_K || kind == KERNEL_MXFP4) { // which has an exponent of its own
         return kind == KERNEL_Q6_K && byte >= 208;
@@ -77,12 +77,24 @@ static inline struct block_number block_q5(const uint8_t * block, int i, bool ha
                        : (struct block_number){q, 1, 16, block_f16(block), block_f16(block)};
 }
 
+static inline struct block_number block_q3_K(const uint8_t * block, int i) {
+    int run = i / 32 % 4, half = i / 128, group = i / 16;
+    int low = block[96 + group % 8] >> (group < 8 ? 0 : 4) & 15;
+    int a = (low | (block[104 + group % 4] >> group / 4 * 2 & 3) << 4) - 32;
+    int q = (block[32 + half * 32 + i % 32] >> run * 2 & 3) |
+            (block[i % 32] >> (4 * half + run) & 1) << 2;
+    double d = block_f16(block + 108);
+    return (struct block_number){.q = q, .a = a, .b = 4 * a, .d = d, .dmin = d};
+}
+
 static inline struct block_number block_number(enum kernel_blocks kind, const uint8_t * block,
                                                int i) {
     static const int8_t iq4_nl[] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                     1,    13,   25,  38,  53,  69,  89,  113};
     static const int8_t mxfp4[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     switch (kind) {
+    case KERNEL_Q3_K:
+        return block_q3_K(block, i);
     case KERNEL_Q2_K:
         return (struct block_number){block[16 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3,
                                      block[i / 16] & 15, block[i / 16] >> 4, block_f16(block + 80),
@@ -115,7 +127,7 @@ static inline struct block_number block_number(enum kernel_blocks kind, const ui
 
 // Of types whose numbers are about a middle: how many scales are taken away in place of a minimum.
 static inline int block_middle(enum kernel_blocks kind) {
-    return kind == KERNEL_Q6_K ? 32 : kind == KERNEL_Q5_0 ? 16 : 0;
+    return kind == KERNEL_Q6_K ? 32 : kind == KERNEL_Q5_0 ? 16 : kind == KERNEL_Q3_K ? 4 : 0;
 }
 
 // With its factors rounded.
@@ -137,7 +149,9 @@ static inline double block_value(enum kernel_blocks kind, const uint8_t * row, i
     float s = block_bf16((double) block_bf16(n.d) * n.a);
     int middle = block_middle(kind);
     float m = middle ? (float) middle * s : block_bf16((double) block_bf16(n.dmin) * n.b);
-    int times = kind == KERNEL_Q2_K ? 4 : 1; // of a number its byte is, of which the scale is less
+    int times = kind == KERNEL_Q2_K || kind == KERNEL_Q3_K
+                    ? 4
+                    : 1; // of a number its byte is, of which the scale is less
     float sum = -128 * (s / (float) times) - m; // in the order of the cores
     return block_bf16((double) (float) (sum + (float) (128 + times * n.q) * (s / (float) times)));
 }

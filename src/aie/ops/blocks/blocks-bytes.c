@@ -161,17 +161,30 @@ void blocks_halves_and_fifth(struct quant * q) {
 // ---- 256 numbers of two bits ----
 
 // 128 numbers are 32 bytes, of which each pair of bits is 32 numbers. Of a slice that is half a
-// byte; four times the numbers are bytes of the slice.
-static void two_bits(struct quant * q) {
+// byte; four times the numbers are bytes of the slice. Third bits stand at the block's beginning:
+// 32 bytes, of which each bit is 32 numbers.
+static void two_bits(struct quant * q, bool third) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], *to = q->pointers + 1;
     struct asm_reg pick = take(w, ASM_MASK);
     struct asm_reg bits[2] = {take_splat(w, LANE_8, 3), take_splat(w, LANE_8, 12)};
+    struct asm_reg bit[2], high = q->pointers[3];
+    struct blocks_pair pair = {0};
+    if (third) {
+        pair = blocks_take_pair(w);
+        bit[0] = take_splat(w, LANE_8, 4);
+        bit[1] = take_splat(w, LANE_8, 8);
+    }
     ready(w);
     emit_nibbles_begin(p);
     find_block(w, from);
-    struct asm_reg number = slice_number(w), at = asm_local(p, ASM_R), half = asm_local(p, ASM_R);
+    struct asm_reg number = slice_number(w);
+    if (third) {
+        emit_copy(p, high, q->number);
+        blocks_find_pair(w, &pair, number);
+    }
+    struct asm_reg at = asm_local(p, ASM_R), half = asm_local(p, ASM_R);
     read_param(w, at, MM_PARAM_NUMBERS_AT, from);
     emit_alu(p, AIE_BASIC_ADD, at, at, q->number);
     emit_copy(p, half, shifted(w, masked(w, number, 2), 11 - 1 /* 8 WORD */));
@@ -189,14 +202,31 @@ static void two_bits(struct quant * q) {
         n[i] = asm_local(p, ASM_X);
         emit_nibbles(p, n[i], asm_half(v, i));
     }
-    struct asm_reg two = shuffled(w, n[0], n[1], pick), first = lanes(w, LANE_AND, two, bits[0]);
-    first = lanes(w, LANE_ADD, first, first);
-    emit_store_next(p, MEM_BYTES, lanes(w, LANE_ADD, first, first), to[0]);
-    emit_store_next(p, MEM_BYTES, lanes(w, LANE_AND, two, bits[1]), to[1]);
+    struct asm_reg two = shuffled(w, n[0], n[1], pick), number_of[2];
+    for (int i = 0; i < 2; i++) {
+        number_of[i] = lanes(w, LANE_AND, two, bits[i]);
+    }
+    if (third) {
+        struct asm_reg more = asm_local(p, ASM_X);
+        emit_load_next(p, MEM_BLOCKS, more, high);
+        struct asm_reg d = blocks_pair_of(w, &pair, more);
+        struct asm_reg low = lanes(w, LANE_AND, d, bit[0]), up = lanes(w, LANE_AND, d, bit[1]);
+        number_of[0] = lanes(w, LANE_ADD, number_of[0], low);
+        number_of[1] = lanes(w, LANE_ADD, number_of[1], lanes(w, LANE_ADD, up, up));
+    }
+    number_of[0] = lanes(w, LANE_ADD, number_of[0], number_of[0]);
+    number_of[0] = lanes(w, LANE_ADD, number_of[0], number_of[0]);
+    for (int i = 0; i < 2; i++) {
+        emit_store_next(p, MEM_BYTES, number_of[i], to[i]);
+    }
     asm_loop_end(p);
     end(w);
 }
 
 void blocks_two_bits(struct quant * q) {
-    two_bits(q);
+    two_bits(q, false);
+}
+
+void blocks_three_bits(struct quant * q) {
+    two_bits(q, true);
 }

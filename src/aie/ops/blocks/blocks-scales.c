@@ -63,6 +63,57 @@ void blocks_scales_q2_K(struct quant * q) {
     end(w);
 }
 
+// Four bits of each in one of two words, by slices in turn, and two bits above them in a third one:
+// one, then the other.
+static void scales_q3_K(struct quant * q, bool above) {
+    enum { SCALES_AT = 24 * WORD, ABOVE = 2 * WORD };
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    struct asm_reg from = q->pointers[0], to = q->pointers[1], pick[2], v[4], groups[4];
+    struct blocks_pair pair = blocks_take_pair(w);
+    for (int i = 0; i < 2; i++) {
+        pick[i] = take_set(w, ASM_MASK, EVEN_8 + i);
+    }
+    ready(w);
+    emit_nibbles_begin(p);
+    find_block(w, from);
+    struct asm_reg slice = slice_number(w), at = asm_local(p, ASM_R);
+    blocks_find_pair(w, &pair, slice);
+    emit_alu(p, AIE_BASIC_ADD, at, q->number, shifted(w, masked(w, slice, 1), 8 /* WORD */));
+    emit_copy(p, from, sum_of(w, above ? q->number : at, SCALES_AT + (above ? ABOVE : 0)));
+    emit_set(p, to, address(w, MM_LONG_SIX));
+    load_word(w, from, v);
+    by_groups(w, pick, v, groups);
+    for (int g = 0; g < 4; g++) {
+        struct asm_reg d, n[2];
+        if (above) {
+            d = blocks_pair_of(w, &pair, groups[g]);
+            for (int i = 0; i < 3; i++) { // of four times them, and what is below
+                struct asm_reg next = asm_local(p, ASM_X), low = d;
+                if (i == 2) {
+                    low = asm_local(p, ASM_X);
+                    emit_load(p, MEM_SIX, low, to, g * MM_TILE);
+                }
+                emit_lanes(p, LANE_ADD, LANE_8, next, d, low);
+                d = next;
+            }
+        } else {
+            for (int i = 0; i < 2; i++) {
+                n[i] = asm_local(p, ASM_X);
+                emit_nibbles(p, n[i], asm_half(groups[g], i));
+            }
+            d = shuffled(w, n[0], n[1], pair.pick);
+        }
+        emit_store(p, MEM_SIX, d, to, g * MM_TILE);
+    }
+    end(w);
+}
+
+void blocks_scales_q3_K(struct quant * q) {
+    scales_q3_K(q, false);
+    scales_q3_K(q, true);
+}
+
 // ---- factors ----
 
 void blocks_factors(struct quant * q) {

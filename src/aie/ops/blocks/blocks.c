@@ -109,6 +109,45 @@ static void spread(struct quant * q) {
     end(w);
 }
 
+struct blocks_pair blocks_take_pair(struct writer * w) {
+    return (struct blocks_pair){take(w, ASM_MASK), take(w, ASM_X), take(w, ASM_X)};
+}
+
+void blocks_find_pair(struct writer * w, const struct blocks_pair * f, struct asm_reg slice) {
+    struct asm_program * p = w->p;
+    struct asm_reg both = asm_local(p, ASM_R), below = asm_local(p, ASM_R);
+    struct asm_reg here = shifted(w, masked(w, slice, 1), 2);
+    emit_alu(p, AIE_BASIC_ADD, both, here, shifted(w, here, 1)); // 12 or 0
+    emit_set(p, below, 12);
+    emit_alu(p, AIE_BASIC_SUB, below, below, both);
+    emit_splat(p, LANE_8, f->here, both);
+    emit_splat(p, LANE_8, f->low, below);
+    emit_copy(p, f->pick, sum_of(w, shifted(w, slice, -1), EVEN_8));
+}
+
+struct asm_reg blocks_pair_of(struct writer * w, const struct blocks_pair * f,
+                              struct asm_reg bytes) {
+    struct asm_program * p = w->p;
+    struct asm_reg n[2], d[4];
+    for (int i = 0; i < 2; i++) {
+        n[i] = asm_local(p, ASM_X);
+        emit_nibbles(p, n[i], asm_half(bytes, i));
+    }
+    struct asm_reg half = shuffled(w, n[0], n[1], f->pick), up = half;
+    for (int i = 0; i < 4; i++) {
+        d[i] = asm_local(p, ASM_X);
+    }
+    for (int i = 0; i < 2; i++) {
+        emit_lanes(p, LANE_ADD, LANE_8, d[i], up, up);
+        up = d[i];
+    }
+    emit_lanes(p, LANE_AND, LANE_8, d[2], up, f->low);
+    emit_lanes(p, LANE_AND, LANE_8, d[3], half, f->here);
+    struct asm_reg sum = asm_local(p, ASM_X);
+    emit_lanes(p, LANE_ADD, LANE_8, sum, d[2], d[3]);
+    return sum;
+}
+
 typedef void slice_fn(struct quant * q);
 
 // Bytes of numbers, and of scales; NULL: these are f16.
@@ -119,6 +158,7 @@ static const struct {
     [KERNEL_Q5_0] = {blocks_halves_and_fifth},
     [KERNEL_Q5_1] = {blocks_halves_and_fifth},
     [KERNEL_Q2_K] = {blocks_two_bits, blocks_scales_q2_K},
+    [KERNEL_Q3_K] = {blocks_three_bits, blocks_scales_q3_K},
 };
 
 // One behind the other, each once, with the types that have it.

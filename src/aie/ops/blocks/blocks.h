@@ -15,6 +15,8 @@
 
 #include "aie/ops/mul-mat/quant.h"
 
+struct writer;
+
 // When blocks have come: their f16 numbers, to where MM_PARAM_D_AT says; and words that begin in
 // the middle of others are moved to their own place.
 void blocks_gather(struct quant * q);
@@ -24,14 +26,26 @@ void blocks_slice(struct quant * q);
 // Of aie2, where a slice is multiplied: from bytes and factors to bf16 (aie2-rows.c).
 void blocks_rows(struct quant * q);
 
+// Two bits of each slice in a byte: those of the slice at hand, four times.
+struct blocks_pair {
+    struct asm_reg pick;      // which half of a byte, a shuffle
+    struct asm_reg here, low; // vectors: 12 where they are its upper two bits, where its lower
+};
+struct blocks_pair blocks_take_pair(struct writer * w);
+void blocks_find_pair(struct writer * w, const struct blocks_pair * f, struct asm_reg slice);
+struct asm_reg blocks_pair_of(struct writer * w, const struct blocks_pair * f,
+                              struct asm_reg bytes);
+
 // ---- functions of types ----
 
 // Each makes the bytes of a slice (blocks-bytes.c). Halves of bytes, of which the lower ones are
 // the first 16 of 32 numbers; the same with a fifth bit of each in a word before them.
 void blocks_halves(struct quant * q);
 void blocks_halves_and_fifth(struct quant * q);
-// Four times numbers of two bits.
+// Four times numbers of two bits; the same with a third one in a word of their own.
 void blocks_two_bits(struct quant * q);
+void blocks_three_bits(struct quant * q);
 // Each makes the bytes of a slice's scales and minima (blocks-scales.c); then they become factors.
 void blocks_scales_q2_K(struct quant * q);
+void blocks_scales_q3_K(struct quant * q);
 void blocks_factors(struct quant * q);

@@ -231,9 +231,10 @@ static void write_core(const struct flow * f, struct flow_tile at, const struct 
         if (mm_is_between(b) &&
             u->cores > 1) { // all of its units begin in a word's middle, or none
             bool odd = turn % 2;
-            params[MM_PARAM_ODD] = odd && !u->panel.pair ? UINT32_MAX : 0;
+            params[MM_PARAM_ODD] =
+                odd && (!u->panel.pair || mm_by_planes(b->blocks)) ? UINT32_MAX : 0;
             params[MM_PARAM_OTHER] = MM_BLOCKS_OTHER;
-            params[MM_PARAM_RAW] = MM_BLOCKS_OTHER ^ MM_LONGER; // the first is the other one
+            params[MM_PARAM_RAW] = MM_BLOCKS_OTHER ^ mm_blocks_at(b); // the first is the other one
             params[MM_PARAM_RAW] += odd && u->panel.pair ? MM_PAIRED_LATER : 0;
         }
         txn_block_write(f->t, image_addr(at.col, at.row, MM_PARAMS), params, MM_PARAM_COUNT);

@@ -57,7 +57,8 @@ static void planes_params(const struct kernel_block_info * info, const struct mm
     enum { WORD = 4 * MM_TILE, VECTORS = WORD / QUANT_VECTOR };
     bool first =
         !info->scale && info->bytes % 4; // of two blocks the first begins in a word's middle
-    int groups = 64 / info->group, scales = info->once > 64;
+    int groups = 64 / info->group, later = info->once / 64 - 1;
+    bool scales = later > 0; // of scales
     // Factors stand once, twice, or four times, and minima behind scales or elsewhere.
     bool twice = s->many == MM_MANY_UNPACKS, four = !apart && !twice;
     for (int i = 0; i < info->n_halves; i++) {
@@ -74,9 +75,16 @@ static void planes_params(const struct kernel_block_info * info, const struct mm
     p[MM_PARAM_D_AT] = scales ? MM_LONG_SCALES : MM_LONG_TABLE;
     p[MM_PARAM_OTHER] = MM_BLOCKS_OTHER | (s->paired && !first ? MM_PAIRED_LATER : 0);
     p[MM_PARAM_RAW] = (scales ? MM_LONG : MM_BLOCKS) ^ p[MM_PARAM_OTHER];
-    p[MM_PARAM_ODD] = first && !s->paired ? -1 : 0;
-    p[MM_PARAM_ODD_BY] = 0;
-    p[MM_PARAM_ALIGN] = first ? (info->bytes - 2) / 4 * VECTORS : 0;
+    // Every other block begins there, and has its scale in the upper half of its last word, or in a
+    // pair of the word before it.
+    bool other = info->scale && info->bytes % 4;
+    int words = (info->bytes + 3) / 4;
+    p[MM_PARAM_ODD] = other ? later + 1 : first && !s->paired ? -1 : 0;
+    p[MM_PARAM_ODD_BY] = !other ? 0 : s->paired ? 1 - words * WORD : 1;
+    p[MM_PARAM_ALIGN] = s->paired ? 0
+                        : other   ? words * VECTORS
+                        : first   ? (info->bytes - 2) / 4 * VECTORS
+                                  : 0;
     p[MM_PARAM_FACTORS] = (info->minima && !four ? 2 : 1) * groups * 2;
     p[MM_PARAM_GROUPS] = groups;
     p[MM_PARAM_SCALES_TOP] = info->top;

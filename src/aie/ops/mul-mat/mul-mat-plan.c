@@ -503,7 +503,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         p->t = &mm_aie2_fused;
     }
     p->core_rows = p->is_vector ? MMP_CORE_ROWS_GEMV : gemm_rows;
-    if (mm_is_between(p) && p->n > MMP_LONGER_N) {
+    if (mm_is_longer(p) && p->n > MMP_LONGER_N) {
         return error_set(err, ST_UNSUPPORTED, "%s takes up to %d rows of b, not %lld",
                          kernel_block_name(kind), MMP_LONGER_N, (long long) p->n);
     }

@@ -134,8 +134,12 @@ static inline uint32_t mm_slice_words(const struct mm_plan * p) {
 static inline bool mm_is_between(const struct mm_plan * p) {
     return p->block_bytes && p->cut_k > p->once_k && mm_is_long(p);
 }
+// They want more of a core's memory than tiles of 16 rows leave.
+static inline bool mm_is_longer(const struct mm_plan * p) {
+    return mm_is_long(p) && MM_LONG + mm_slice_words(p) * 4 * MM_TILE > MM_C_OTHER;
+}
 static inline uint32_t mm_blocks_at(const struct mm_plan * p) {
-    return p->block_k <= 32 ? MM_BLOCKS : mm_is_between(p) ? MM_LONGER : MM_LONG;
+    return p->block_k <= 32 ? MM_BLOCKS : mm_is_longer(p) ? MM_LONGER : MM_LONG;
 }
 
 // Gemv: words of a row of x, how far apart rows stand in the memtile, and what they take there. Of
