@@ -30,9 +30,11 @@ static uint8_t * noise(size_t n) {
     return bytes;
 }
 
-static const enum ggml_type streamed[] = {GGML_TYPE_Q4_0, GGML_TYPE_Q8_0, GGML_TYPE_Q4_K,
-                                          GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, GGML_TYPE_IQ4_NL,
-                                          GGML_TYPE_MXFP4};
+static const enum ggml_type streamed[] = {
+#define BLOCKS(id, ...) GGML_TYPE_##id,
+#include "kernel/blocks.def"
+#undef BLOCKS
+};
 enum { STREAMED = sizeof streamed / sizeof streamed[0] };
 
 static bool streams(enum ggml_type type) {
@@ -71,7 +73,7 @@ static void every_type_comes_back(void ** state) {
     assert_int_equal(in_panels, STREAMED);
 }
 
-enum { TENSORS = 9, RANGES = 10000 };
+enum { TENSORS = STREAMED + 2, RANGES = 10000 };
 
 // Written, filled and read in pieces that begin and end anywhere, of tensors and of views; the
 // first piece that is written of a tensor may be any.
@@ -81,7 +83,7 @@ static void any_range(void ** state) {
     struct ggml_tensor * t[TENSORS];
     uint8_t * want[TENSORS];
     for (int i = 0; i < TENSORS; i++) {
-        enum ggml_type type = i < STREAMED ? streamed[i] : i % 2 ? GGML_TYPE_F16 : GGML_TYPE_Q5_0;
+        enum ggml_type type = i < STREAMED ? streamed[i] : i % 2 ? GGML_TYPE_F16 : GGML_TYPE_IQ4_XS;
         t[i] = ggml_new_tensor_2d(w.weights, type, 1024, 48 + 16 * (i % 3));
     }
     struct ggml_tensor * x = ggml_new_tensor_1d(w.ctx, GGML_TYPE_F32, 8);

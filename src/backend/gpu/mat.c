@@ -19,19 +19,12 @@ static const char * types_of(enum ggml_type a, enum ggml_type b) {
         {GGML_TYPE_BF16, GGML_TYPE_F32, "bf16_f32"},
         {GGML_TYPE_F16, GGML_TYPE_F16, "f16_f16_f32"},
         {GGML_TYPE_BF16, GGML_TYPE_BF16, "bf16_bf16_f32"},
-        {GGML_TYPE_Q4_0, GGML_TYPE_F32, "q4_0_f32"},
-        {GGML_TYPE_Q4_1, GGML_TYPE_F32, "q4_1_f32"},
-        {GGML_TYPE_Q5_0, GGML_TYPE_F32, "q5_0_f32"},
-        {GGML_TYPE_Q5_1, GGML_TYPE_F32, "q5_1_f32"},
-        {GGML_TYPE_Q8_0, GGML_TYPE_F32, "q8_0_f32"},
-        {GGML_TYPE_Q2_K, GGML_TYPE_F32, "q2_K_f32"},
-        {GGML_TYPE_Q3_K, GGML_TYPE_F32, "q3_K_f32"},
-        {GGML_TYPE_Q4_K, GGML_TYPE_F32, "q4_K_f32"},
-        {GGML_TYPE_Q5_K, GGML_TYPE_F32, "q5_K_f32"},
-        {GGML_TYPE_Q6_K, GGML_TYPE_F32, "q6_K_f32"},
-        {GGML_TYPE_IQ4_NL, GGML_TYPE_F32, "iq4_nl_f32"},
         {GGML_TYPE_IQ4_XS, GGML_TYPE_F32, "iq4_xs_f32"},
-        {GGML_TYPE_MXFP4, GGML_TYPE_F32, "mxfp4_f32"},
+// clang-format off
+#define BLOCKS(id, name, ...) {GGML_TYPE_##id, GGML_TYPE_F32, name "_f32"},
+#include "kernel/blocks.def"
+#undef BLOCKS
+        // clang-format on
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         if (pairs[i].a == a && pairs[i].b == b) {
