@@ -50,7 +50,8 @@ static struct hsac_dispatch idle_kernel(struct hsac_agent * a) {
     return d;
 }
 
-int main(void) {
+int main(int argc, char ** argv) {
+    bench_no_arguments(argc, argv, "bench-client", "what the host pays for a dispatch");
     struct hsac * h;
     struct hsac_queue * q;
     struct error err = {0};

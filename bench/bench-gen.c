@@ -51,7 +51,8 @@ static double run(const char * config, const char * out, const char * last) {
     return time;
 }
 
-int main(void) {
+int main(int argc, char ** argv) {
+    bench_no_arguments(argc, argv, "bench-gen", "how fast ggml-hsa-gen-kernels makes kernels");
     char dir[512], config[600], out[600];
     bench_dir_new(dir);
     snprintf(config, sizeof config, "%s/config.json", dir);

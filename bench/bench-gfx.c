@@ -2,6 +2,8 @@
 // on all: the kernels of the test corpus that programs are mostly made of. Per second of processor
 // time, which is a core's rate whatever else the machine does, and per second on the wall. Prints a
 // table, asserts nothing.
+#include "bench.h"
+
 #include "emu/gfx/loader.h"
 
 #include <time.h>
@@ -81,7 +83,8 @@ static void measure(struct gfx * gpu, const struct image * image, const struct k
            (double) instructions / best * 1e-6);
 }
 
-int main(void) {
+int main(int argc, char ** argv) {
+    bench_no_arguments(argc, argv, "bench-gfx", "how fast the emulated GPUs are");
     if (!rig_have_compiler()) {
         printf("bench-gfx: no " RIG_COMPILER ", nothing measured\n");
         return 0;

@@ -146,7 +146,8 @@ static bool measure(ggml_backend_t backend, int which, enum ggml_type type) {
     return ok;
 }
 
-int main(void) {
+int main(int argc, char ** argv) {
+    bench_no_arguments(argc, argv, "bench-graph", "what the backend takes for a graph on the host");
     ggml_backend_reg_t reg = ggml_backend_hsa_reg();
     ggml_backend_dev_t dev =
         reg && ggml_backend_reg_dev_count(reg) ? ggml_backend_reg_dev_get(reg, 0) : NULL;

@@ -102,7 +102,8 @@ static void bench_warm(const char * module) {
     bench_row("get_or_compile in memory, median", bench_median(in_memory, ROUNDS) * 1e6, "us", "");
 }
 
-int main(void) {
+int main(int argc, char ** argv) {
+    bench_no_arguments(argc, argv, "bench-hip", "what compiling and finding GPU kernels takes");
     char dir[512];
     bench_dir_new(dir);
     setenv("CANDLE_ROCM_CACHE_DIR", dir, 1);

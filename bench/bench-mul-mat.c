@@ -348,8 +348,9 @@ int main(int argc, char ** argv) {
     shared = is_one && !strcmp(argv[2], "bfp16");
     if ((argc > 2 && !is_one) || (argc >= 2 && !kernel_arch_parse(argv[1], &arch)) ||
         (is_one && !dtype_parse(quantized || shared ? "bf16" : argv[2], &one.t))) {
-        fprintf(stderr, "usage: bench-mul-mat [aie2|aie2p [TYPE M N K]]\n");
-        return 2;
+        bool help = argc == 2 && !strcmp(argv[1], "--help");
+        fprintf(help ? stdout : stderr, "usage: bench-mul-mat [aie2|aie2p [TYPE M N K]]\n");
+        return help ? 0 : 2;
     }
     if (is_one) {
         one.m = atoi(argv[3]);

@@ -1,5 +1,7 @@
 // bench: what was measured beside what it should be. Times are of this machine and this run;
 // modelled cycles are exact and the same everywhere. Prints a table, asserts nothing.
+#include "bench.h"
+
 #include "aie/aie.h"
 #include "aie/ops/ops.h"
 #include "emu/aie/core.h"
@@ -192,7 +194,8 @@ static void bench_array(enum dtype t, int64_t n, double target) {
     }
 }
 
-int main(void) {
+int main(int argc, char ** argv) {
+    bench_no_arguments(argc, argv, "bench-npu", "how fast the compiler and the emulated array are");
     printf("%-52s %10s %-22s %s\n", "what", "measured", "unit", "target (or modelled cycles)");
     bench_compile();
     bench_core(DTYPE_F32, 20);

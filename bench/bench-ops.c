@@ -1,6 +1,8 @@
 // bench-ops: the whole op table. How many PDIs all ops and datatypes need, how long each takes to
 // compile, and for every op the modelled cycles per output word and column beside the bound that
 // the streams set (one word per cycle, channel and column).
+#include "bench.h"
+
 #include "aie/aie.h"
 #include "emu/aie/machine.h"
 
@@ -90,7 +92,8 @@ static int by_time(const void * a, const void * b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-int main(void) {
+int main(int argc, char ** argv) {
+    bench_no_arguments(argc, argv, "bench-ops", "modelled cycles of every op, in a table");
     static struct pdi pdis[256];
     int n_pdis = 0;
     double total = 0;

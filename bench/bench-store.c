@@ -141,7 +141,9 @@ static void bench(void) {
     store_free(s);
 }
 
-int main(void) {
+int main(int argc, char ** argv) {
+    bench_no_arguments(argc, argv, "bench-store",
+                       "what finding a kernel takes, in memory and on disk");
     char dir[512];
     bench_dir_new(dir);
     setenv("GGML_HSA_KERNEL_CACHE_DIR", dir, 1);

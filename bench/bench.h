@@ -9,6 +9,18 @@
 #include <time.h>
 #include <unistd.h>
 
+// What a benchmark without arguments does with some: --help says what it measures and ends with 0,
+// another one with 2.
+static inline void bench_no_arguments(int argc, char ** argv, const char * name,
+                                      const char * about) {
+    if (argc > 1) {
+        int help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
+        fprintf(help ? stdout : stderr, "usage: %s\n\nMeasures %s. It takes no arguments.\n", name,
+                about);
+        exit(help ? 0 : 2);
+    }
+}
+
 static inline double bench_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

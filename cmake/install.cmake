@@ -34,7 +34,18 @@ endfunction()
 install_link(../libhsa-npu.so ${CMAKE_INSTALL_LIBDIR}/ggml-hsa/emu/libhsa-runtime64.so.1)
 install(TARGETS ggml-hsa-tool ggml-hsa-gen-kernels rocm-kernels-tool
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS rocm-kernels LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS rocm-kernels EXPORT rocm-kernels-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# It needs nothing of ours, so that its targets are its package.
+install(EXPORT rocm-kernels-targets NAMESPACE rocm-kernels:: FILE rocm-kernels-config.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rocm-kernels)
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/rocm-kernels-config-version.cmake
+    COMPATIBILITY SameMinorVersion)
+# Paths in it are relative to the file, so that the tree can be moved.
+file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(rocm-kernels.pc.in ${CMAKE_CURRENT_BINARY_DIR}/rocm-kernels.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/rocm-kernels-config-version.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rocm-kernels)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/rocm-kernels.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES src/hip/kernels/kernels.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         RENAME rocm-kernels-args.h)
 install(FILES include/hsa-emu.h include/rocm-kernels.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -117,8 +128,8 @@ if(GGML_HSA_INSTALL_GGML)
 elseif(NOT ggml_is_ours AND NOT ggml_libdir IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
     set(model_rpath ${ggml_libdir})
 endif()
-set_target_properties(ggml-hsa-model ggml-hsa-validate-ops PROPERTIES INSTALL_RPATH "${model_rpath}")
-install(TARGETS ggml-hsa-model ggml-hsa-validate-ops RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/ggml-hsa)
+set_target_properties(ggml-hsa-model ggml-hsa-bench-op ggml-hsa-validate-ops PROPERTIES INSTALL_RPATH "${model_rpath}")
+install(TARGETS ggml-hsa-model ggml-hsa-bench-op ggml-hsa-validate-ops RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/ggml-hsa)
 install(FILES include/ggml-hsa.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ggml-hsa)
@@ -156,7 +167,5 @@ elseif(NOT GGML_PC AND NOT ggml_is_ours)
     set(PC_GGML_CFLAGS "-I${GGML_INCLUDE_DIR}")
     set(PC_GGML_LIBS "-L${GGML_LIB_DIR} -lggml -lggml-base")
 endif()
-# Paths in it are relative to the file, so that the tree can be moved.
-file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(ggml-hsa.pc.in ${CMAKE_CURRENT_BINARY_DIR}/ggml-hsa.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ggml-hsa.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -18,7 +18,7 @@ extern "C" {
 // ggml in this process has a layout that we do not know; one line on ggml's log says so.
 GGML_BACKEND_API ggml_backend_reg_t ggml_backend_hsa_reg(void);
 
-// How many NPUs were found; 0 is a valid answer, and the log says why.
+// How many devices were found, NPUs and then GPUs; 0 is a valid answer, and the log says why.
 GGML_BACKEND_API int ggml_backend_hsa_get_device_count(void);
 
 // A stream of the device HSA<device>; free it with ggml_backend_free(). NULL when there is no such

@@ -6,6 +6,7 @@
 #include "llm-report.h"
 #include "model-file.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,9 +254,15 @@ int main(int argc, char ** argv) {
         fprintf(stderr, "ggml-hsa model: %s\n", err.text);
         return 1;
     }
+    int status = 0;
     if (json) {
-        return print_json(&r);
+        status = print_json(&r);
+    } else {
+        print_text(&r);
     }
-    print_text(&r);
-    return 0;
+    if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE) { // a closed pager is no error
+        fprintf(stderr, "ggml-hsa model: standard output: %s\n", strerror(errno));
+        return 1;
+    }
+    return status;
 }

@@ -39,7 +39,7 @@ const struct variable variables[] = {
     {"GGML_HSA_KERNEL_MEMORY", SIZE, .said = true,
      .meaning = "memory limit for compiled kernels, 64M by default; those of a running graph do not count"},
     {"GGML_HSA_JIT", FLAG, .meaning = "0: compile nothing; kernels come from packs and the cache alone"},
-    {"GGML_HSA_JIT_CLEAR_CACHE", .takes = "anything but 0", .meaning = "older name of GGML_HSA_KERNEL_CACHE_CLEAR"},
+    {"GGML_HSA_JIT_CLEAR_CACHE", .takes = "anything but 0, false, off or no", .meaning = "older name of GGML_HSA_KERNEL_CACHE_CLEAR"},
     {"GGML_HSA_JIT_COMMAND", .takes = "a program and its first arguments", .meaning = "an external kernel compiler"},
     {"GGML_HSA_JIT_TIMEOUT", NUMBER, .least = 1, .most = 86400,
      .meaning = "seconds that it may take for a kernel; default 600"},

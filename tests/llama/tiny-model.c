@@ -211,7 +211,7 @@ int main(int argc, char ** argv) {
     for (int i = 0; i < N_ARCHITECTURES; i++) {
         architecture |= !strcmp(name, architectures[i].name) ? architectures[i].bit : 0;
     }
-    if (argc < 2 || argc > 3 || !architecture) {
+    if (argc < 2 || argc > 3 || !architecture || argv[1][0] == '-') {
         fprintf(stderr, "usage: tiny-model FILE.gguf [ARCHITECTURE]\n"
                         "architectures:");
         for (int i = 0; i < N_ARCHITECTURES; i++) {

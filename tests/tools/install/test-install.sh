@@ -70,14 +70,19 @@ else
     echo "skipped: no test-backend-ops in $backends"
 fi
 
-cmake -S "$here" -B "$root/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >"$root/log" 2>&1 ||
+cmake -S "$here" -B "$root/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
+    -DGGML_HSA_EXAMPLES="$prefix/share/ggml-hsa/examples" >"$root/log" 2>&1 ||
     fail "find_package: $(cat "$root/log")"
 cmake --build "$root/cmake" >"$root/log" 2>&1 || fail "$(cat "$root/log")"
 [ "$(cat "$root/cmake/plugin.txt")" = "$lib/libggml-hsa.so" ] || fail "GGML_HSA_PLUGIN: $(cat "$root/cmake/plugin.txt")"
 "$root/cmake/consumer"
+"$root/cmake/kernels" || fail "rocm-kernels by find_package"
 
 PKG_CONFIG_PATH=$lib/pkgconfig
 export PKG_CONFIG_PATH
+# shellcheck disable=SC2046
+"$cc" "$here/kernels.c" -o "$root/kernels" $(pkg-config --cflags --libs rocm-kernels) && "$root/kernels" ||
+    fail "rocm-kernels by pkg-config"
 # shellcheck disable=SC2046
 "$cc" "$here/consumer.c" -o "$root/consumer" $(pkg-config --cflags --libs ggml-hsa) || fail "pkg-config"
 "$root/consumer"
