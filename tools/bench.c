@@ -2,6 +2,7 @@
 // and how an op, a datatype and a shape become the spec of a kernel: results are tried, as ggml's
 // ops have them, until there is a kernel.
 #include "bench.h"
+#include "probe.h"
 #include "words.h"
 
 #include "aie/target/target.h"
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 // ---- from words to a spec ----
 
@@ -170,6 +173,11 @@ enum status bench_task_make(const char * op, const char * type, const char * sha
                              : "up to four numbers, innermost first, as in 1024x1024");
     }
     int64_t row = ne[0];
+    char lower[16] = "";
+    for (size_t i = 0; type[i] && i + 1 < sizeof lower; i++) {
+        lower[i] = (char) tolower((unsigned char) type[i]);
+    }
+    type = lower;
     if (!(attention && blocks_parse(type, ne[0], &dtype, &row)) && !dtype_parse(type, &dtype)) {
         return error_set(err, ST_INVALID, "no datatype '%.40s': f32, f16, bf16, i8, i16 or i32%s",
                          type, attention ? ", q8_0 or q4_0" : "");
@@ -197,7 +205,7 @@ enum status bench_task_make(const char * op, const char * type, const char * sha
 
 struct options {
     const char * words[3]; // op, type, shape
-    const char *compare, *clock, *arch;
+    const char *compare, *clock, *arch, *sweep, *svg;
     bool json, range;
 };
 
@@ -242,6 +250,8 @@ static int parse(int argc, char ** argv, struct options * o) {
         const char ** value = !strcmp(argv[i], "--compare") ? &o->compare
                               : !strcmp(argv[i], "--clock") ? &o->clock
                               : !strcmp(argv[i], "--arch")  ? &o->arch
+                              : !strcmp(argv[i], "--sweep") ? &o->sweep
+                              : !strcmp(argv[i], "--svg")   ? &o->svg
                                                             : NULL;
         if (value && i + 1 == argc) {
             return tool_usage(&bench_subcommand, "%s wants a value", argv[i]);
@@ -263,7 +273,9 @@ static int parse(int argc, char ** argv, struct options * o) {
     return n == 3 ? EXIT_OK : tool_usage(&bench_subcommand, "OP, TYPE and SHAPE are wanted");
 }
 
-static enum status run_task(const struct options * o, struct buf * b, struct error * err) {
+// *words: it is op, type and shape that no kernel has.
+static enum status run_task(const struct options * o, struct buf * b, bool * words,
+                            struct error * err) {
     struct bench_task t = {.range = o->range};
     struct bench_result results[2] = {0};
     int n = o->compare ? 2 : 1;
@@ -276,6 +288,7 @@ static enum status run_task(const struct options * o, struct buf * b, struct err
     }
     if (st == ST_OK) {
         st = bench_task_make(o->words[0], o->words[1], o->words[2], &t, err);
+        *words = st != ST_OK;
     }
     for (int i = 0; i < n && st == ST_OK; i++) {
         st = bench_run(&t, i ? o->compare : NULL, &results[i], err);
@@ -292,6 +305,48 @@ static enum status run_task(const struct options * o, struct buf * b, struct err
     return st;
 }
 
+// What is not one kernel is a node of ggml, which a program that has ggml computes (bench-op.c).
+// False: there is none, or it was not asked for in a way that this could answer.
+static bool run_node(const struct options * o, int * status) {
+    char plugin[512], helper[512];
+    struct kernel_spec spec = {0};
+    struct error err;
+    if (o->compare || o->range || !probe_find("libggml-hsa.so", plugin) ||
+        !probe_find("ggml-hsa-bench-op", helper) || find_device(o, &spec, &err) != ST_OK) {
+        return false;
+    }
+    const char * words[11] = {helper, plugin, o->words[0], o->words[1], o->words[2]};
+    int n = 5;
+    if (o->sweep) {
+        words[n++] = "--sweep";
+        words[n++] = o->sweep;
+    }
+    if (o->svg) {
+        words[n++] = "--svg";
+        words[n++] = o->svg;
+    }
+    if (o->json) {
+        words[n++] = "--json";
+    }
+    setenv("GGML_HSA_EMULATE", o->arch ? o->arch : kernel_arch_name(spec.arch), 1);
+    unsetenv("GGML_HSA_RUNTIME");
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        execv(helper, (char **) (uintptr_t) words);
+        _exit(127);
+    }
+    int ended = 0;
+    if (pid < 0 || waitpid(pid, &ended, 0) != pid) {
+        return false;
+    }
+    *status = WIFEXITED(ended) ? WEXITSTATUS(ended) : EXIT_BAD_INPUT;
+    if (!WIFEXITED(ended)) {
+        fprintf(stderr, "ggml-hsa bench: computing it ended with signal %d\n", WTERMSIG(ended));
+    }
+    return true;
+}
+
 static int run(int argc, char ** argv) {
     struct options o = {0};
     struct error err = {0};
@@ -300,7 +355,18 @@ static int run(int argc, char ** argv) {
     if (status != EXIT_OK) {
         return status;
     }
-    enum status st = run_task(&o, &b, &err);
+    if (o.svg && !o.sweep) {
+        return tool_usage(&bench_subcommand, "--svg draws a --sweep");
+    }
+    bool words = o.sweep != NULL;
+    enum status st =
+        o.sweep ? error_set(&err, ST_UNSUPPORTED,
+                            "--sweep wants a build with ggml, and neither --compare nor --range")
+                : run_task(&o, &b, &words, &err);
+    if (words && run_node(&o, &status)) {
+        buf_free(&b);
+        return status;
+    }
     if (st == ST_OK && b.failed) {
         st = error_set(&err, ST_NO_MEMORY, "no memory for the report");
     }
@@ -310,7 +376,7 @@ static int run(int argc, char ** argv) {
         fprintf(stderr, "ggml-hsa bench: %s\n", err.text);
     }
     buf_free(&b);
-    return st == ST_OK ? EXIT_OK : EXIT_BAD_INPUT;
+    return st == ST_OK ? EXIT_OK : words && st == ST_INVALID ? EXIT_USAGE : EXIT_BAD_INPUT;
 }
 
 const struct subcommand bench_subcommand = {
@@ -318,14 +384,19 @@ const struct subcommand bench_subcommand = {
     .summary = "what one kernel costs on the emulated NPU, and why",
     // clang-format off
     .help =
-        "usage: ggml-hsa bench OP TYPE SHAPE [--arch ARCH] [--compare PACK] [--clock CLOCK] [--range] [--json]\n\n"
+        "usage: ggml-hsa bench OP TYPE SHAPE [--arch ARCH] [--compare PACK] [--clock CLOCK] [--range] [--json]\n"
+        "       ggml-hsa bench OP TYPE SHAPE --sweep rows=A..B [--svg FILE] [--arch ARCH] [--clock CLOCK] [--json]\n\n"
         "Makes one kernel, or takes it from GGML_HSA_KERNEL_DIR or the cache as the backend would, runs\n"
         "it on the emulated NPU and tells its modelled time, what bounds it, and where the time went.\n"
-        "It runs twice; what is told is of the second run, which finds the array configured.\n\n"
+        "It runs twice; what is told is of the second run, which finds the array configured.\n"
+        "What is not one kernel (MUL_MAT of quantized weights, ROPE, GET_ROWS, SET_ROWS, CPY ...) is\n"
+        "computed as a graph of one node, by the plugin: all its kernels are told together.\n\n"
         "  OP            as ggml calls it: ADD, SOFT_MAX, MUL_MAT ...\n"
-        "  TYPE          of its inputs: f32, f16, bf16, i8, i16, i32\n"
+        "  TYPE          of its inputs: f32, f16, bf16, i8, i16, i32; of a node any of ggml's, as q4_0\n"
+        "                (of MUL_MAT: the weights'); CPY f32-q8_0: from one to another\n"
         "  SHAPE         of its inputs, innermost first: 1024x1024; of MUL_MAT: m,n,k; of FLASH_ATTN_EXT:\n"
-        "                size of a head, heads, heads of keys, queries, keys (TYPE: that of keys, q8_0 or q4_0, too)\n"
+        "                size of a head, heads, heads of keys, queries, keys (TYPE: that of keys, q8_0 or q4_0, too);\n"
+        "                of GET_ROWS and SET_ROWS: length, rows, how many are got or set\n"
         "  --arch A      aie2 or aie2p, or aie2p:4 for so many of its columns; else what\n"
         "                GGML_HSA_EMULATE names first, else aie2\n"
         "  --compare P   the same kernel of the pack in directory P beside it\n"
@@ -333,10 +404,14 @@ const struct subcommand bench_subcommand = {
         "                settings behind it: phoenix,mhz=1600,ddr=0 (ddr in GB/s, 0: no limit)\n"
         "  --range       under three clocks, of which the memory is slow, likely and fast: what is known of\n"
         "                a device's memory differs by so much. The rest is told at likely\n"
+        "  --sweep S     rows=1..512: the node with 1, 2, 4 ... 512 rows (n of MUL_MAT, tokens of ROPE,\n"
+        "                queries of FLASH_ATTN_EXT, else the second number of SHAPE)\n"
+        "  --svg FILE    draws the sweep\n"
         "  --json        for programs\n\n"
         "bound: what the hardware could do at best: every operand once through the shim's channels and\n"
         "from or to host memory, every multiplication in its cycle.\n\n"
-        "example: ggml-hsa bench MUL_MAT bf16 512,512,512\n\n"
+        "examples: ggml-hsa bench MUL_MAT bf16 512,512,512\n"
+        "          ggml-hsa bench MUL_MAT q4_0 4096,1,4096 --sweep rows=1..64 --svg sweep.svg\n\n"
         "exit status: 0 shown, 1 there is no such kernel or it failed, 2 wrong usage\n",
     // clang-format on
     .run = run,

@@ -179,15 +179,14 @@ static void mistakes(void ** state) {
     expect("ADD f32 4 5", 2, "'5' is one word too many");
     expect("ADD f32 4 --fast", 2, "no option '--fast'");
     expect("ADD f32 4 --clock", 2, "--clock wants a value");
-    expect("POLISH f32 4", 1, "no op 'POLISH'");
-    expect("SOFTMAX f32 4", 1, "did you mean 'SOFT_MAX'?");
-    expect("ADD q8_0 4", 1, "no datatype 'q8_0'");
-    expect("ADD f32 4,4", 1, "no shape of ADD '4,4'");
-    expect("ADD f32 0x4", 1, "no shape");
-    expect("ADD f32 1x1x1x1x1", 1, "no shape");
-    expect("ADD f32 99999999999999999999", 1, "no shape");
-    expect("MUL_MAT bf16 4x4x4", 1, "m,n,k");
-    expect("MUL_MAT f32 64,64,64", 1, "there is no kernel for MUL_MAT of f32 64,64,64");
+    expect("POLISH f32 4", 2, "no op 'POLISH'");
+    expect("SOFTMAX f32 4", 2, "did you mean 'SOFT_MAX'?");
+    expect("ADD q8_9 4", 2, "no datatype 'q8_9'");
+    expect("ADD f32 4,4", 2, "no shape of ADD '4,4'");
+    expect("ADD f32 0x4", 2, "no shape");
+    expect("ADD f32 1x1x1x1x1", 2, "no shape");
+    expect("ADD f32 99999999999999999999", 2, "no shape");
+    expect("MUL_MAT bf16 4x4x4", 2, "m,n,k");
     expect("ADD f32 4 --clock sundial", 1, "there is no device 'sundial'");
 }
 
@@ -227,6 +226,56 @@ static void both_architectures(void ** state) {
     assert_int_equal(system(command), 0);
 }
 
+// What is not one kernel: nodes of ggml, of every type, alone and for several numbers of rows.
+static void nodes(void ** state) {
+    (void) state;
+    expect("ADD F32 64", 0, "add f32 64");
+    if (!WITH_GGML) {
+        return;
+    }
+    static const char * const some[] = {
+        "MUL_MAT q4_0 256,1,256", "MUL_MAT iq2_xxs 64,2,256", "MUL_MAT f32 64,4,64",
+        "ROPE f32 64x4x2",        "GET_ROWS f32 64,16,4",     "SET_ROWS f16 64,16,4",
+        "CPY f32-f16 64x8",       "MUL_MAT_ID q8_0 64,2,64",  "gelu f32 64 --sweep rows=1..1"};
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
+        expect(some[i], 0, "a node of ggml, modelled");
+    }
+    expect("GET_ROWS q4_0 256,16,4", 1, "the host computes this one");
+    expect("MUL_MAT q4_0 64,1,65", 2, "a row of q4_0 is a multiple of 32");
+    expect("MUL_MAT q4_9 64,1,64", 2, "types: f32 f16 q4_0");
+    expect("ROEP f32 64", 2, "did you mean 'ROPE'?");
+    expect("ADD f32 64 --sweep rows=8..1", 2, "rows=A..B");
+    expect("ADD f32 64 --svg x.svg", 2, "--svg draws a --sweep");
+    // Twice as many rows of b as one go brings are two kernels, and each point has its time.
+    char directory[] = "/tmp/test-bench-XXXXXX", arguments[256], path[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/sweep.svg", directory);
+    snprintf(arguments, sizeof arguments,
+             "MUL_MAT q4_0 256,1,256 --sweep rows=1..24 --json --svg %s", path);
+    json_t * root = run_json(arguments);
+    const json_t * points = json_object_get(root, "points");
+    static const int rows[] = {1, 2, 4, 8, 16, 24};
+    assert_int_equal(json_array_size(points), 6);
+    for (size_t i = 0; i < 6; i++) {
+        const json_t * p = json_array_get(points, i);
+        assert_int_equal(number(p, "rows"), rows[i]);
+        assert_true(number(p, "ns") > 1000 && number(p, "kernels") >= 1);
+        assert_int_equal(number(p, "pdi_loads"), 0);
+    }
+    json_decref(root);
+    uint8_t * svg;
+    size_t size;
+    assert_int_equal(file_read(path, 1 << 20, &svg, &size, NULL), ST_OK);
+    int circles = 0;
+    for (const char * at = (char *) svg; (at = strstr(at, "<circle")); at++) {
+        circles++;
+    }
+    assert_int_equal(circles, 6);
+    free(svg);
+    unlink(path);
+    rmdir(directory);
+}
+
 int main(void) {
     setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
     setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
@@ -238,6 +287,7 @@ int main(void) {
                                        cmocka_unit_test(others),
                                        cmocka_unit_test(range),
                                        cmocka_unit_test(compare),
+                                       cmocka_unit_test(nodes),
                                        cmocka_unit_test(mistakes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
