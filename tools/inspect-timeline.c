@@ -12,6 +12,7 @@
 
 enum { WIDTH = 1100, LEFT = 190, TOP = 84, ROW = 16, BAR_HEIGHT = 10, MAX_ROWS = 400, STEPS = 4 };
 
+enum { MAX_LOADS = 256 };
 #define MOST_US 1e12 // eleven days: no trace is longer, and all that follows from it is in bounds
 
 // What an event is, by how its name begins and where it stands.
@@ -34,6 +35,9 @@ struct timeline {
     struct row * rows[MAX_ROWS];
     int n;
     double from, to; // microseconds
+    double first;    // when the first dispatch began; less than 0: none did
+    double loads[MAX_LOADS];
+    int n_loads; // PDIs, by the end of their loading
 };
 
 static struct row * row_of(struct timeline * t, int64_t tid) {
@@ -101,7 +105,12 @@ static bool read_event(struct timeline * t, const json_t * e, bool measure) {
         return false;
     }
     if (measure) {
+        bool dispatch = !strcmp(name, "dispatch");
         t->to = end > t->to ? end : t->to;
+        t->first = dispatch && (t->first < 0 || start < t->first) ? start : t->first;
+        if (!strcmp(name, "PDI is loaded") && t->n_loads < MAX_LOADS) {
+            t->loads[t->n_loads++] = end;
+        }
     } else {
         struct row * r = row_of(t, tid);
         if (r) {
@@ -192,13 +201,27 @@ static void draw_axis(const struct timeline * t, int bottom, struct buf * b) {
     }
 }
 
+// A line where a PDI was loaded: what follows runs on another configuration of the array.
+static void draw_loads(const struct timeline * t, int bottom, struct buf * b) {
+    for (int i = 0; i < t->n_loads; i++) {
+        if (t->loads[i] >= t->from && t->loads[i] <= t->to) {
+            double x = LEFT + (t->loads[i] - t->from) / (t->to - t->from) * WIDTH;
+            buf_printf(b,
+                       "<path class=\"pdi\" d=\"M%.1f %dV%d\"><title>a PDI was loaded until %g us"
+                       "</title></path><text class=\"d\" x=\"%.1f\" y=\"%d\">PDI</text>\n",
+                       x, TOP - 4, bottom, t->loads[i], x + 2, bottom + 8);
+        }
+    }
+}
+
 static void draw(const struct timeline * t, const json_t * root, const char * title,
                  struct buf * b) {
     const json_t * other = json_object_get(root, "otherData");
     const char * clock = json_string_value(json_object_get(other, "clock"));
     int bottom = TOP + ROW * t->n, height = bottom + 44;
     svg_begin(title, LEFT + WIDTH + SVG_MARGIN, height, b);
-    buf_printf(b, "<style type=\"text/css\">\n.g{stroke:#8c959f;stroke-width:.5;opacity:.5}\n");
+    buf_printf(b, "<style type=\"text/css\">\n.g{stroke:#8c959f;stroke-width:.5;opacity:.5}"
+                  ".pdi{stroke:#cf222e;stroke-width:1;stroke-dasharray:4 3}\n");
     for (int k = 0; k < KINDS; k++) {
         buf_printf(b, ".k%d{stroke:%s;stroke-width:%d}", k, kinds[k].colour, BAR_HEIGHT);
     }
@@ -214,6 +237,7 @@ static void draw(const struct timeline * t, const json_t * root, const char * ti
     for (int i = 0; i < t->n; i++) {
         draw_row(t->rows[i], TOP + ROW * i, b);
     }
+    draw_loads(t, bottom, b);
     for (int k = 0, x = LEFT; k < KINDS; k++) {
         buf_printf(b, "<path class=\"k%d\" d=\"M%d %dh18\"/><text x=\"%d\" y=\"%d\">%s</text>\n", k,
                    x, bottom + 22, x + 24, bottom + 26, kinds[k].text);
@@ -224,7 +248,7 @@ static void draw(const struct timeline * t, const json_t * root, const char * ti
 
 enum status timeline_print(const char * path, double from, double to, struct buf * b,
                            struct error * err) {
-    struct timeline t = {.from = from > 0 ? from : 0};
+    struct timeline t = {.first = -1};
     json_t * root = NULL;
     enum status st = json_read_file(path, &root, err);
     if (st != ST_OK) {
@@ -232,6 +256,10 @@ enum status timeline_print(const char * path, double from, double to, struct buf
     }
     st = read_events(&t, root, true, err);
     t.to = to > 0 && to < t.to ? to : t.to;
+    // Not said: what the host did before the first dispatch is longer than all that follows, and is
+    // cut but for its end.
+    double lead = (t.to - t.first) / 20;
+    t.from = from >= 0 ? from : t.first > lead ? t.first - lead : 0;
     if (st == ST_OK && t.to <= t.from) {
         st = error_set(err, ST_INVALID, "nothing between %g and %g microseconds", t.from, t.to);
     }

@@ -467,7 +467,7 @@ static int draw_files(const char * first, const char * second, const struct rang
 static int run(int argc, char ** argv) {
     struct inspect in = {.code = true, .c = tool_colours()};
     const char *path = NULL, *second = NULL;
-    struct range range = {0};
+    struct range range = {.from = -1};
     bool svg = false;
     if (passes_asked(argc, argv)) {
         return passes_run(argc, argv);
@@ -543,7 +543,8 @@ const struct subcommand inspect_subcommand = {
         "  --svg        a picture of the array: tiles, streams, memories with their banks, buffer\n"
         "               descriptors and locks, as the PDI, then the instruction stream, leave them;\n"
         "               of a file of GGML_HSA_TRACE: who did what when\n"
-        "  --from, --to US  the part of such a file between two times in microseconds\n"
+        "  --from, --to US  the part of such a file between two times in microseconds; else all of it\n"
+        "               but for what the host did before the first dispatch\n"
         "  --passes     compiles the kernel of OP (ADD, SOFT_MAX, ...) on TYPE (f32, bf16, ...) and SHAPE\n"
         "               (1024x16, of MUL_MAT m,n,k) and prints its cores' programs after each pass\n"
         "               of the assembler: built, dependences, schedule, loops, bundles, bytes\n"

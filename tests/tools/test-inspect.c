@@ -257,6 +257,23 @@ static void test_timeline(void ** state) {
     snprintf(arguments, sizeof arguments, "inspect %s --from 1", json);
     EXPECT(arguments, 2, "--from and --to are for --svg");
     EXPECT(inspect("--svg --to 5"), 2, "are for a trace");
+    // What the host did before the first dispatch is cut, unless it is asked for; a PDI is a mark.
+    static const char late[] =
+        "{\"traceEvents\":["
+        "{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"name\":\"PDI is loaded\",\"ts\":0.0,\"dur\":900.0},"
+        "{\"ph\":\"X\",\"pid\":1,\"tid\":2,\"name\":\"dispatch\",\"ts\":900.0,\"dur\":100.0}]}";
+    char other[64];
+    snprintf(other, sizeof other, "%s.late.json", file);
+    f = fopen(other, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(late, 1, sizeof late - 1, f), sizeof late - 1);
+    assert_int_equal(fclose(f), 0);
+    snprintf(arguments, sizeof arguments, "inspect --svg %s", other); // from 895 to 1,000
+    check_svg(arguments, (const char * const[]){"a PDI was loaded until 900 us", ">1000</text>",
+                                                "d=\"M242.4 ", NULL});
+    snprintf(arguments, sizeof arguments, "inspect --svg %s --from 0", other);
+    check_svg(arguments, (const char * const[]){">100</text>", "d=\"M1180.0 ", NULL});
+    unlink(other);
     for (size_t n = 0; n < sizeof trace - 1; n += 7) { // broken at any place
         assert_int_equal(truncate(json, (off_t) (sizeof trace - 2 - n)), 0);
         snprintf(arguments, sizeof arguments, "inspect --svg %s", json);
