@@ -52,8 +52,8 @@ static bool may_come(const struct order * o, int i) {
     return true;
 }
 
-// Is another one to come right behind the last? Most nodes are not even worth being beside
-// themselves, and a graph is gone through for each token.
+// Should a node like the last one follow it directly? Most kinds gain nothing from having one of
+// their own beside them, so they are not searched for: the search walks the graph for each token.
 static bool seeks(const struct order * o) {
     return o->last && o->at < o->n && o->kind->together && o->kind->together(o->last, o->last) &&
            !o->kind->together(o->last, ggml_graph_node(o->graph, o->at));

@@ -217,8 +217,9 @@ static uint64_t crew_cycles(const struct spread_work * w, struct spread_crew * c
             (w->words / ways > 0 ? (w->words / ways - 1) / most : 0) * (uint64_t) w->times->again;
     }
     crew->lead = busy ? w->words / ways * way / busy : 0;
-    // The last has a fourth of an even share at least; where telling takes longer than leads even
-    // out, who is done early waits, and its token holds up the telling.
+    // The last column keeps at least a fourth of an even share. Where programming the columns
+    // takes longer than that can even out, a column that finishes early waits, and its token delays
+    // the programming of the next.
     uint64_t told = ways * way, evened = busy + busy / 2;
     uint64_t late = told > evened ? (told - evened) * 3 / 2 : 0;
     return busy + (w->leads ? told / 2 + late : told);

@@ -302,9 +302,9 @@ enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
         st = join_send(s, err);
         shared = *asked;
     }
-    // Of what a device told apart by nodes is to tell, each is a dispatch. Nor does one that no
-    // window is large enough for wait. One that others made is sent as it was verified: its own
-    // stream, with its own operands.
+    // A kernel is sent alone where the profile counts kernels one by one, where its operands fit
+    // no window, and where others made it: that one is sent as it was verified, its own stream with
+    // its own operands.
     bool alone = !j || s->device->profile || kernel->foreign ||
                  (!j->n && !take_windows(j, s->device->agent, d));
     if (st != ST_OK) {

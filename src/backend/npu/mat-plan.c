@@ -484,7 +484,8 @@ static int64_t half(int64_t n, int64_t multiple) {
     return n <= multiple ? 1 : ((n + 1) / 2 + multiple - 1) / multiple * multiple;
 }
 
-// Of k, where even the least result is too much: in halves that any kernel likes the length of.
+// Cuts along k, where even the smallest result takes too long: in halves whose length every kernel
+// takes.
 static bool cut_k(const struct mat_world * w, struct mat_plan * p) {
     const int64_t multiple = aie_target(w->arch)->product_cut_k;
     const int64_t * ne = p->result.kernel.ne;

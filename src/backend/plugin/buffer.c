@@ -88,7 +88,7 @@ static void complain(const struct ggml_tensor * tensor, const struct error * err
     log_error("tensor \"%s\": %s", tensor->name, err->text);
 }
 
-// Of host memory the agent is nobody: the host writes it itself.
+// The agent that owns a tensor's memory; NULL for host memory, which the host writes itself.
 static struct hsac_agent * agent_of(const struct ggml_tensor * tensor) {
     ggml_backend_buffer_t buffer = buffer_of(tensor);
     struct hsa_buffer * b = buffer ? buffer->context : NULL;
