@@ -431,7 +431,7 @@ static enum status draw_array(const char * pdi, const char * stream, struct buf 
 
 struct range {
     double from, to; // microseconds
-    bool asked;
+    bool asked, heat;
 };
 
 static bool is_json(const char * path) {
@@ -450,8 +450,12 @@ static int draw_files(const char * first, const char * second, const struct rang
     if (range->asked && !trace) {
         return tool_usage(&inspect_subcommand, "--from and --to are for a trace (FILE.json)");
     }
-    enum status st = trace ? timeline_print(first, range->from, range->to, &b, &err)
-                           : draw_array(first, second, &b, &err);
+    if (range->heat && !trace) {
+        return tool_usage(&inspect_subcommand, "--heat is for a trace (FILE.json)");
+    }
+    enum status st = range->heat ? heat_print(first, range->from, range->to, &b, &err)
+                     : trace     ? timeline_print(first, range->from, range->to, &b, &err)
+                                 : draw_array(first, second, &b, &err);
     if (st == ST_OK && b.failed) {
         st = error_set(&err, ST_NO_MEMORY, "no memory for the picture");
     }
@@ -482,6 +486,8 @@ static int run(int argc, char ** argv) {
             in.stats = true;
         } else if (!strcmp(argv[i], "--svg")) {
             svg = true;
+        } else if (!strcmp(argv[i], "--heat")) {
+            svg = range.heat = true;
         } else if (!strcmp(argv[i], "--from") || !strcmp(argv[i], "--to")) {
             char * end = NULL;
             double v = i + 1 < argc ? strtod(argv[i + 1], &end) : -1;
@@ -528,6 +534,7 @@ const struct subcommand inspect_subcommand = {
         "usage: ggml-hsa inspect FILE [--no-code] [--stats] [--arch aie2|aie2p]\n"
         "       ggml-hsa inspect --svg FILE.pdi [INSTS.bin] > array.svg\n"
         "       ggml-hsa inspect --svg TRACE.json [--from US] [--to US] > timeline.svg\n"
+        "       ggml-hsa inspect --heat TRACE.json [--from US] [--to US] > heat.svg\n"
         "       ggml-hsa inspect --passes OP TYPE SHAPE [--pass NAME] [--arch ARCH]\n"
         "       ggml-hsa inspect --verify FILE.pdi [INSTS.bin] [--operands in:BYTES,...,out:BYTES]\n"
         "                        [--arch aie2|aie2p] [--columns N]\n\n"
@@ -543,6 +550,7 @@ const struct subcommand inspect_subcommand = {
         "  --svg        a picture of the array: tiles, streams, memories with their banks, buffer\n"
         "               descriptors and locks, as the PDI, then the instruction stream, leave them;\n"
         "               of a file of GGML_HSA_TRACE: who did what when\n"
+        "  --heat       of such a file: how much of the time of dispatches each tile worked\n"
         "  --from, --to US  the part of such a file between two times in microseconds; else all of it\n"
         "               but for what the host did before the first dispatch\n"
         "  --passes     compiles the kernel of OP (ADD, SOFT_MAX, ...) on TYPE (f32, bf16, ...) and SHAPE\n"

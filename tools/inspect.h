@@ -116,6 +116,8 @@ void svg_print(const struct view * v, const char * title, struct buf * b);
 // nothing but on ST_OK.
 enum status timeline_print(const char * path, double from, double to, struct buf * b,
                            struct error * err);
+enum status heat_print(const char * path, double from, double to, struct buf * b,
+                       struct error * err);
 
 // ---- what the assembler does ----
 

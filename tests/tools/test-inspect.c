@@ -273,6 +273,29 @@ static void test_timeline(void ** state) {
                                                 "d=\"M242.4 ", NULL});
     snprintf(arguments, sizeof arguments, "inspect --svg %s --from 0", other);
     check_svg(arguments, (const char * const[]){">100</text>", "d=\"M1180.0 ", NULL});
+    // A core that computes half of the time of dispatches, and a channel that moves words for a
+    // tenth.
+    static const char busy[] =
+        "{\"traceEvents\":["
+        "{\"ph\":\"M\",\"tid\":192,\"name\":\"thread_name\",\"args\":{\"name\":\"core (1,2)\"}},"
+        "{\"ph\":\"M\",\"tid\":70,\"name\":\"thread_name\",\"args\":{\"name\":\"mem (0,1) "
+        "S2MM3\"}},"
+        "{\"ph\":\"X\",\"tid\":2,\"name\":\"dispatch\",\"ts\":100.0,\"dur\":200.0},"
+        "{\"ph\":\"X\",\"tid\":192,\"name\":\"bundles\",\"ts\":100.0,\"dur\":100.0},"
+        "{\"ph\":\"X\",\"tid\":192,\"name\":\"waits: lock\",\"ts\":200.0,\"dur\":100.0},"
+        "{\"ph\":\"X\",\"tid\":70,\"name\":\"task\",\"ts\":150.0,\"dur\":20.0}]}";
+    f = fopen(other, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(busy, 1, sizeof busy - 1, f), sizeof busy - 1);
+    assert_int_equal(fclose(f), 0);
+    snprintf(arguments, sizeof arguments, "inspect --heat %s", other);
+    check_svg(arguments, (const char * const[]){"core (1,2): 50.0 %", "memtile (0,1): 10.0 %",
+                                                "core (0,2): 0.0 %", "share of 200.0 us", NULL});
+    snprintf(arguments, sizeof arguments, "inspect --heat %s --to 200", other);
+    check_svg(arguments, (const char * const[]){"core (1,2): 100.0 %", NULL});
+    snprintf(arguments, sizeof arguments, "inspect --heat %s --from 900", other);
+    EXPECT(arguments, 1, "no dispatch between these times");
+    EXPECT(inspect("--heat"), 2, "--heat is for a trace");
     unlink(other);
     for (size_t n = 0; n < sizeof trace - 1; n += 7) { // broken at any place
         assert_int_equal(truncate(json, (off_t) (sizeof trace - 2 - n)), 0);
