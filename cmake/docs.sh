@@ -8,7 +8,7 @@
 #
 #   <!-- run: long -->             it takes more than a minute
 #   <!-- run: status 1 -->         it is meant to end so
-#   <!-- run: needs PATH -->       it is skipped where PATH, from the root of the sources, is missing
+#   <!-- run: needs PATH -->       it is skipped where PATH, from the root of the sources, or such a program is missing
 #   <!-- skip: REASON -->          it is not run: see `reasons` below. Its `make` targets must exist all the same
 #
 # several divided by commas. Behind a block:
@@ -129,7 +129,18 @@ pieces() {
     }' "$1"
 }
 
+# The tree's build is the real one: what would build there, or write sources, is not run.
+builds() { # file
+    grep -Eq '(^|[;&|(] *)(make|cmake|ninja) |--write ' "$1"
+}
+
 execute() { # page line file long|short: runs the commands
+    if builds "$3"; then
+        status=1
+        echo "it builds, or writes sources: mark it <!-- skip: build -->" >"$work/stderr"
+        : >"$work/stdout"
+        return
+    fi
     tree
     limit=100
     [ "$4" = short ] || limit=1800
@@ -172,7 +183,8 @@ page() { # page
                 case $option in
                 long) length=long ;;
                 status\ *) expected=${option#status } ;;
-                needs\ *) tree; [ -e "$work/tree/${option#needs }" ] || needs="${option#needs } is missing" ;;
+                needs\ */*) tree; [ -e "$work/tree/${option#needs }" ] || needs="${option#needs } is missing" ;;
+                needs\ *) tree; [ -e "$work/tree/${option#needs }" ] || command -v "${option#needs }" >/dev/null || needs="${option#needs } is missing" ;;
                 skip\ *)
                     reason=${option#skip }
                     case $reasons in

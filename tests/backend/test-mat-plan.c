@@ -729,6 +729,7 @@ static void without_addresses(void ** state) {
 }
 
 int main(void) {
+    setenv("GGML_HSA_PLANES", "1", 1); // every type of blocks.def as it is
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_it_stands),
         cmocka_unit_test(by_kernel_or_by_host),

@@ -449,6 +449,7 @@ static void streams_share_weights(void ** state) {
 }
 
 int main(void) {
+    setenv("GGML_HSA_PLANES", "1", 1); // every type of blocks.def as it is
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_comes_back),
         cmocka_unit_test(any_range),

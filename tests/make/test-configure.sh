@@ -10,7 +10,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/tree"
 for part in CMakeLists.txt cmake src include tools bench examples tests docs README.md CHANGELOG.md LICENSE \
-    env_setup.sh requirements.txt ggml-hsa.pc.in man completions; do
+    env_setup.sh requirements.txt ggml-hsa.pc.in rocm-kernels.pc.in man completions; do
     cp -r "$source/$part" "$dir/tree/$part"
 done
 unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER || true
