@@ -91,7 +91,7 @@ const struct variable variables[] = {
     {"ROCM_KERNELS_CACHE_READ_ONLY", FLAG, .meaning = "use the cache of GPU kernels as it is"},
     {"ROCM_KERNELS_COMPILER", .takes = "a program", .meaning = "compiler of GPU kernels"},
     {"ROCM_PATH", .takes = "a directory", .meaning = "where ROCm is"},
-    {NULL},
+    {.name = NULL},
 };
 // clang-format on
 

@@ -85,7 +85,7 @@ static const struct kernel_block_info blocks[KERNEL_BLOCKS + 1] = {
     [KERNEL_##id] = {name, bytes, k, once, cut, __VA_ARGS__},
 #include "kernel/blocks.def"
 #undef BLOCKS
-    [KERNEL_BLOCKS] = {"invalid", 0, 1, 1, 1, KERNEL_WAY_SHORT},
+    [KERNEL_BLOCKS] = {.name = "invalid", .k = 1, .once = 1, .cut = 1},
 };
 #undef ON
 

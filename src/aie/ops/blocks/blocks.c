@@ -154,9 +154,9 @@ typedef void slice_fn(struct quant * q);
 static const struct {
     slice_fn *bytes, *scales;
 } types[KERNEL_BLOCKS] = {
-    [KERNEL_Q4_1] = {blocks_halves},
-    [KERNEL_Q5_0] = {blocks_halves_and_fifth},
-    [KERNEL_Q5_1] = {blocks_halves_and_fifth},
+    [KERNEL_Q4_1] = {blocks_halves, NULL},
+    [KERNEL_Q5_0] = {blocks_halves_and_fifth, NULL},
+    [KERNEL_Q5_1] = {blocks_halves_and_fifth, NULL},
     [KERNEL_Q2_K] = {blocks_two_bits, blocks_scales_q2_K},
     [KERNEL_Q3_K] = {blocks_three_bits, blocks_scales_q3_K},
 };
