@@ -312,6 +312,45 @@ static void streamed_blocks(void ** state) {
     }
 }
 
+static uint64_t pdi_loads(void) {
+    ggml_backend_hsa_get_counters_t get_counters;
+    ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(dev);
+    void * address = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_counters");
+    memcpy(&get_counters, &address, sizeof get_counters);
+    struct ggml_backend_hsa_counters c;
+    assert_true(get_counters(dev, &c));
+    return c.pdi_loads;
+}
+
+// Sums between products of blocks that go by planes stay on these products' PDI: once that is
+// there, a graph loads none, though sums alone would want another one.
+static void one_decoder(void ** state) {
+    (void) state;
+    enum { K = 64, PRODUCTS = 3 };
+    struct world w = world_new();
+    struct ggml_tensor * b = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, K, 1);
+    struct ggml_tensor * at = b;
+    struct ggml_tensor *weights[PRODUCTS], *products[PRODUCTS];
+    for (int i = 0; i < PRODUCTS; i++) {
+        weights[i] = ggml_new_tensor_2d(w.weights, GGML_TYPE_Q4_1, K, K);
+        products[i] = ggml_mul_mat(w.ctx, weights[i], ggml_add(w.ctx, at, b));
+        at = products[i];
+    }
+    world_alloc(&w, ggml_add(w.ctx, at, b));
+    for (int i = 0; i < PRODUCTS; i++) {
+        fill(weights[i], 3 + i);
+    }
+    fill(b, 8);
+    world_compute(&w);
+    uint64_t before = pdi_loads();
+    world_compute(&w);
+    assert_int_equal(pdi_loads() - before, 0);
+    for (int i = 0; i < PRODUCTS; i++) {
+        check_product(products[i], TOLERANCE_BF16);
+    }
+    world_free(&w);
+}
+
 // Every way that ggml has to write to a tensor.
 static void changed_after_upload(void ** state) {
     (void) state;
@@ -704,6 +743,7 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(precise_where_asked),
         cmocka_unit_test(converted_once),
         cmocka_unit_test(streamed_blocks),
+        cmocka_unit_test(one_decoder),
         cmocka_unit_test(changed_after_upload),
         cmocka_unit_test(changed_by_a_graph),
         cmocka_unit_test(weights_in_host_memory),

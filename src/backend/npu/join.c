@@ -274,11 +274,11 @@ static void share_decoder(struct join * j, const struct store_kernel * kernel,
         d->pdi_size = j->links[0].d.pdi_size;
         return;
     }
-    bool free = true;
+    bool movable = true;
     for (int i = 0; i < j->n; i++) {
-        free &= j->links[i].kernel->decoder == STORE_ANY_DECODER;
+        movable &= j->links[i].kernel->decoder == STORE_ANY_DECODER;
     }
-    for (int i = 0; i < j->n && free; i++) {
+    for (int i = 0; i < j->n && movable; i++) {
         j->links[i].d.pdi = d->pdi;
         j->links[i].d.pdi_size = d->pdi_size;
     }
