@@ -169,7 +169,7 @@ static void each_number(struct rig * r, enum kernel_blocks kind, int64_t rows, i
     kernel_code_free(&code);
 }
 
-// Of one row, which may go another way (quant-columns.c), not all numbers.
+// Of one row, which may go another way (aie2-quant-onerow.c), not all numbers.
 static void test_each_number(void ** state) {
     (void) state;
     struct rig r;

@@ -6,10 +6,11 @@
 // A multiplication makes two products for each lane of a vector, and then a factor's word is in all
 // lanes, its even and odd places set apart: the lower half is one number and the upper half the
 // other, as k's dimensions and v's keys are. Or it makes one for each lane of two vectors, which
-// share an accumulator (lanes/wide.h): then each number is in all lanes of a vector of its own.
+// share an accumulator (lanes/aie2p-wide.h): then each number is in all lanes of a vector of its
+// own.
 #include "attention-program.h"
 
-#include "aie/ops/lanes/wide.h"
+#include "aie/ops/lanes/aie2p-wide.h"
 #include "aie/verbs/verbs.h"
 
 enum { ROWS = 2, NUMBERS = 2 /* of a word */, VECTOR = 64, HALF = 32 };

@@ -6,7 +6,7 @@
 
 #include "aie/ops/elementwise/elementwise-ops.h"
 #include "aie/ops/lanes/math-fast.h"
-#include "aie/ops/lanes/wide.h"
+#include "aie/ops/lanes/aie2p-wide.h"
 #include "aie/verbs/verbs.h"
 
 #define MINUS_INFINITY 0xff800000u

@@ -2,7 +2,7 @@
 // bf16; ops on native lanes work on the bits of any datatype of their kind.
 #include "elementwise-ops.h"
 
-#include "aie/ops/lanes/wide.h"
+#include "aie/ops/lanes/aie2p-wide.h"
 
 #include <assert.h>
 #include <math.h>

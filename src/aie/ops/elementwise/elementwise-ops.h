@@ -114,7 +114,7 @@ int ew_unroll(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exa
 // Whether a trip's vals are one that is two vectors long (lanes_set_vectors).
 bool ew_is_doubled(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact);
 
-// Whether a target does an op by several values at once (ops-wide.c), and a trip of it.
+// Whether a target does an op by several values at once (aie2p-ops-wide.c), and a trip of it.
 bool ew_is_wide(const struct ew_op * e, enum aie_arch arch, enum dtype t);
 // Whether it then loads its one input by pa, and once more by pb.
 bool ew_loads_twice(const struct ew_op * e, enum aie_arch arch, enum dtype t);

@@ -6,7 +6,7 @@
 // dispatch finds the array as the first one did.
 #include "elementwise-ops.h"
 
-#include "aie/ops/lanes/wide.h"
+#include "aie/ops/lanes/aie2p-wide.h"
 #include "aie/verbs/verbs.h"
 
 #include <string.h>

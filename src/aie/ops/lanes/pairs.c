@@ -1,6 +1,6 @@
 // pairs: two bf16 numbers for each lane, as pieces.h has them: in the two halves of a vector, or,
-// where a value is two vectors, in a vector each (pairs-apart.c).
-#include "pairs-apart.h"
+// where a value is two vectors, in a vector each (aie2p-pairs-apart.c).
+#include "aie2p-pairs-apart.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // rest after a piece is exact either way.
 #include "pieces.h"
 
-#include "pairs-apart.h"
+#include "aie2p-pairs-apart.h"
 
 #include <string.h>
 

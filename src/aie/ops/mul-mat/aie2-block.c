@@ -355,7 +355,7 @@ const struct mm_type mm_aie2_types[MM_TYPES] = {
     {DTYPE_I8, DTYPE_I32, 1, 8, 16, 4, 8, 8, 16, 8, 16, 65, false},
 };
 
-// Of the bf16 one: rows of x come in fours (quant-fused.c).
+// Of the bf16 one: rows of x come in fours (aie2-quant-inreg.c).
 const struct mm_type mm_aie2_fused = {DTYPE_BF16, DTYPE_F32, 2, 16, 8,  4,    4,
                                       4,          16,        4, 16, 64, false};
 

@@ -6,7 +6,7 @@
 
 #include "aie/ops/convert/convert.h"
 
-// Of blocks that are longer than a slice; see quant-long.c.
+// Of blocks that are longer than a slice; see quant-k.c.
 static const struct long_block {
     int scales;                 // of each row, in f16
     int one, minima;            // scales that stand before the minima in a slice's factors
@@ -21,7 +21,7 @@ static const struct long_block {
                      0},
 };
 
-// Of blocks that are multiplied as they are unpacked, see quant-fused.c; where any have their
+// Of blocks that are multiplied as they are unpacked, see aie2-quant-inreg.c; where any have their
 // scales.
 static const struct fused_block {
     int passes, top, minus;

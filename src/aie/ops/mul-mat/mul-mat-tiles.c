@@ -134,7 +134,7 @@ void mm_send_words(const struct mm_plan * p, struct array_bd * out, uint32_t row
 }
 
 // Gemm: slices of q4_0 go out as pairs of words, which begin a word before the slice, so that its
-// second block begins with a pair (quant-many.c).
+// second block begins with a pair (aie2-quant-gemm.c).
 enum { MANY_UNIT = 2, MANY_UNITS = 5, MANY_BEFORE = 64 /* bytes of a memtile */ };
 
 static void send_pairs(const struct mm_plan * p, struct array_bd * out, uint32_t rows,

@@ -84,12 +84,12 @@ static inline bool mm_lanes(const struct mm_type * t) {
 static inline bool mm_by_planes(enum kernel_blocks blocks) {
     return blocks != KERNEL_BLOCKS && kernel_block(blocks)->way == KERNEL_WAY_PLANES;
 }
-// Whether blocks are multiplied as they are unpacked (quant-fused.c).
+// Whether blocks are multiplied as they are unpacked (aie2-quant-inreg.c).
 static inline bool mm_fuses(const struct mm_type * t, enum kernel_blocks blocks) {
     return mm_block_k(t) == 8 && blocks != KERNEL_BLOCKS && !mm_by_planes(blocks);
 }
-// Whether one row of b stands in the columns that four would have (quant-columns.c). Blocks of q6_K
-// want two slices of it at once, which are there where the core made them bf16 itself.
+// Whether one row of b stands in the columns that four would have (aie2-quant-onerow.c). Blocks of
+// q6_K want two slices of it at once, which are there where the core made them bf16 itself.
 static inline bool mm_by_columns(const struct mm_type * t, enum kernel_blocks blocks, int x_rows,
                                  bool x_raw) {
     return mm_fuses(t, blocks) && x_rows == 1 &&
@@ -140,7 +140,7 @@ enum {
     MM_SPREAD = 0x3600, // the same, each as often as a multiplication wants it
 };
 // Those that are longer than a slice have more of these banks, and the second half of y's, for
-// there is one slice in bf16. See quant-long.c.
+// there is one slice in bf16. See quant-k.c.
 enum {
     MM_LONG = 0x1000,        // pong is ping ^ MM_BLOCKS_OTHER
     MM_LONGER = 0x0800,      // of blocks that want more, with tiles of half the size
@@ -155,7 +155,7 @@ enum {
 enum { MM_PAIRED_LATER = 4 * MM_TILE };
 enum { MM_LONG_HEADER = 16 * MM_TILE }; // of those with d first, before their numbers
 // Gemm has one slice of y in bf16 then, and in the other half of its bank the next one as it comes.
-// See quant-many.c.
+// See aie2-quant-gemm.c.
 enum {
     MM_MANY_BLOCKS = 0xa000,
     MM_MANY_SPREAD = 0xb800, // [four rows][block]: scales in bf16, each twice
@@ -163,12 +163,12 @@ enum {
 // Where blocks become bf16 and nothing is multiplied: numbers, [k / 2][64 rows][2], at MM_Y; pong
 // is that ^ this one. All else is as it is in gemv.
 enum { MM_UNPACKED_OTHER = 0x6000 };
-// Of those that are multiplied as they are unpacked: quant-fused.c.
+// Of those that are multiplied as they are unpacked: aie2-quant-inreg.c.
 enum {
     MM_FUSED_PAGE = MM_Y, // [8 rows][2][4 rows][2 sums]: what these are multiplied with
     MM_FUSED_FACTORS = MM_LONG_SPREAD, // [word][8 k][4 rows]: b
 };
-// Of those that have a table of numbers: quant-words.c.
+// Of those that have a table of numbers: quant-table.c.
 enum {
     MM_TABLED_WORDS = 0x1000,  // [word][64 rows]: as they come, but in whole words
     MM_TABLED_VALUES = 0x1800, // the table, each number 64 times, and bits

@@ -236,8 +236,8 @@ static inline void put_pair(struct writer * w, const struct emit_scale * by,
     }
 }
 
-// f16 to bf16 in 32 lanes (quant-fused.c). Taking what that wants ends the taking: all is ready
-// then.
+// f16 to bf16 in 32 lanes (aie2-quant-inreg.c). Taking what that wants ends the taking: all is
+// ready then.
 struct half_numbers {
     struct asm_reg magnitude, inf, normal, bf16_inf; // vectors
     struct asm_reg rebias, smallest;                 // accumulators

@@ -1,5 +1,5 @@
 // quant: slices of quantized blocks, which a core makes bf16 before it multiplies, or multiplies as
-// it unpacks them (aie2: quant-fused.c). A slice is two blocks of 32 numbers of each row, an f16
+// it unpacks them (aie2-quant-inreg.c). A slice is two blocks of 32 numbers of each row, an f16
 // scale and the numbers:
 //
 //     q4_0   d0 q q q q q q q q | d1 q q q q q q q q      16-bit words; a number's lower 16 in the
@@ -51,19 +51,19 @@ void quant_gather(struct quant * q);
 // When they are bf16: the numbers.
 void quant_spread(struct quant * q);
 // Numbers of q4_0 where they are to be apart, those of mxfp4, bytes, those of q4_K as they came and
-// of longer blocks as bytes (quant-apart.c).
+// of longer blocks as bytes (aie2p-quant-transposed.c).
 void quant_apart(struct quant * q);
 void quant_apart_places(struct quant * q);
 void quant_apart_bytes(struct quant * q);
 void quant_apart_halves(struct quant * q);
 void quant_apart_long(struct quant * q);
-// Both blocks of a slice as whole words (quant-words.c), and numbers of 4 bits as those of a table.
+// Both blocks of a slice as whole words (quant-table.c), and numbers of 4 bits as those of a table.
 void quant_straighten(struct quant * q);
 void quant_look_up(struct quant * q);
 // Whatever comes for more than one slice: it is in the other buffer. Of mxfp4 the scales.
 void quant_next_block(struct quant * q);
 void quant_power_scales(struct quant * q);
-// The same for blocks that are longer than a slice (quant-long.c): the f16 scales of a block that
+// The same for blocks that are longer than a slice (quant-k.c): the f16 scales of a block that
 // has come, to MM_LONG_SCALES; when they are bf16 its table; and each slice's numbers.
 void quant_long_gather(struct quant * q);
 void quant_long_table(struct quant * q);
@@ -71,7 +71,7 @@ void quant_long_numbers(struct quant * q);
 // All groups of 16 numbers of a slice, from bytes and factors to bf16.
 void quant_long_to_bf16(struct quant * q);
 
-// Slices on aie2 (quant-fused.c).
+// Slices on aie2 (aie2-quant-inreg.c).
 struct fused {
     struct asm_program * p;
     struct asm_reg x, y, c, row;      // as those of mm_at
@@ -81,17 +81,17 @@ struct fused {
     int x_offset, c_offset;
     struct asm_reg pointers[5]; // free
     struct asm_reg back;        // another one
-    int columns;                // label: one row of b (quant-columns.c)
+    int columns;                // label: one row of b (aie2-quant-onerow.c)
 };
 // Of q4_0, which is multiplied as it comes: its scales.
 void fused_gather(struct fused * f);
 void fused_products(struct fused * f);
-// Where one row of b stands in columns (quant-columns.c): when a block has come, what the sums of
-// its slices are multiplied with; when a tile is complete, its columns' sum.
+// Where one row of b stands in columns (aie2-quant-onerow.c): when a block has come, what the sums
+// of its slices are multiplied with; when a tile is complete, its columns' sum.
 void columns_upper_bits(struct quant * q);
 void columns_pages(struct quant * q);
 void columns_sum(struct fused * f);
 
-// A slice of q4_0 on aie2 from MM_MANY_BLOCKS to bf16 at MM_Y (quant-many.c). Takes `p`, `number`
-// and five of `pointers`.
+// A slice of q4_0 on aie2 from MM_MANY_BLOCKS to bf16 at MM_Y (aie2-quant-gemm.c). Takes `p`,
+// `number` and five of `pointers`.
 void many_slice(struct quant * q);

@@ -11,7 +11,7 @@
 #include "rows-ops.h"
 #include "aie/ops/lanes/math.h"
 #include "aie/ops/lanes/pieces.h"
-#include "aie/ops/lanes/wide.h"
+#include "aie/ops/lanes/aie2p-wide.h"
 
 static void mean_pass(struct rows_writer * w, int entry, int next) {
     rows_sum_pass(w, entry);

@@ -8,7 +8,7 @@
 
 #include "aie/verbs/verbs.h"
 #include "aie/ops/lanes/math-fast.h"
-#include "aie/ops/lanes/wide.h"
+#include "aie/ops/lanes/aie2p-wide.h"
 
 #define MINUS_INFINITY 0xff800000u
 

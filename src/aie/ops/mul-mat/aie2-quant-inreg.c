@@ -1,7 +1,7 @@
-// quant-fused: slices of quantized blocks that are multiplied out of the registers in which they
-// are unpacked. Numbers come word by word, [8 words][64 rows], and a word is eight halves of bytes
-// of a row: eight k of the multiplier, which takes them in any order, as long as b's rows come in
-// the same. It makes two sums of four words each, [4 rows of a][4 rows of b].
+// aie2-quant-inreg: slices of quantized blocks that are multiplied out of the registers in which
+// they are unpacked. Numbers come word by word, [8 words][64 rows], and a word is eight halves of
+// bytes of a row: eight k of the multiplier, which takes them in any order, as long as b's rows
+// come in the same. It makes two sums of four words each, [4 rows of a][4 rows of b].
 //
 //     q4_0     d0 | b0 b1 . b2 ... b5 . ... . b14 b15 | d1 . b0 ... b3 . ...      9 words as they
 //     come
@@ -9,7 +9,7 @@
 //              and both scales of a row together. Rows of b: (k, k + 16).
 //     q4_K     8 words as they come, of which the lower halves of bytes are one group, the upper
 //              another: two passes, with (b, 0) and with (0, b), both sums with the same scale;
-//              one where b is one row (quant-columns.c)
+//              one where b is one row (aie2-quant-onerow.c)
 //     others   two passes of 32 numbers, which stand as bytes: q is its lower half and 16 times its
 //              upper, and b's rows are (b, b)
 //
@@ -18,7 +18,7 @@
 // bf16 and multiplied with their scales, so that the roundings are: b, scales and sums to bf16.
 // Minima are taken away from the tile, times the sum of b's numbers of their group in bf16. All
 // else is f32.
-#include "quant-products.h"
+#include "aie2-quant-inreg.h"
 
 enum { UPPER_HALVES = (int) 0xaaaaaaaa, NUMBERS_AT = WORD /* w1 */ };
 

@@ -1,12 +1,13 @@
-// quant-words: blocks whose numbers begin within a word, as whole words, [word][64 rows]: both of a
+// quant-table: blocks whose numbers begin within a word, as whole words, [word][64 rows]: both of a
 // slice, one behind the other. Where numbers are places in a table these are looked up: 16 numbers
 // of 8 bits, each of which is held 64 times, and a row of choices between two of them by the bits
 // of a place. Any table will do. The one of mxfp4 is worked out where that is shorter (and in
-// quant-apart.c): 16 less than r + max(r, 4) + 2 max(r, 6), and a sign.
+// aie2p-quant-transposed.c): 16 less than r + max(r, 4) + 2 max(r, 6), and a sign.
 //
 // Scales of mxfp4 are exponents, of which d is 2^(e - 128): e - 1 in bf16's place. The least two
 // are smaller than bf16's normal numbers and become 0. Where d is multiplied first with what is too
-// much, those from 2^116 on give NaN (2304: UNPACK), or from 2^121 on (160: quant-apart.c).
+// much, those from 2^116 on give NaN (2304: UNPACK), or from 2^121 on (160:
+// aie2p-quant-transposed.c).
 #include "quant-writer.h"
 
 enum {

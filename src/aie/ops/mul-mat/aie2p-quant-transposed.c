@@ -1,7 +1,7 @@
-// quant-apart: numbers in the order in which aie2p's multiplier takes them, [k][64 rows]: what a
-// slice of bf16 becomes only when it is set apart (aie2p-block.c). A trip takes one word of 32
-// rows, which is turned first: of q4_0 while its bytes still hold two numbers. So scales are wanted
-// as they stand, one for each row.
+// aie2p-quant-transposed: numbers in the order in which aie2p's multiplier takes them, [k][64
+// rows]: what a slice of bf16 becomes only when it is set apart (aie2p-block.c). A trip takes one
+// word of 32 rows, which is turned first: of q4_0 while its bytes still hold two numbers. So scales
+// are wanted as they stand, one for each row.
 #include "quant-writer.h"
 
 enum {
@@ -339,7 +339,7 @@ void quant_apart_halves(struct quant * q) {
     end(w);
 }
 
-// (128 + q) s - 128 s - m, as in quant-long.c: planes of s and m, of as many words as the
+// (128 + q) s - 128 s - m, as in quant-k.c: planes of s and m, of as many words as the
 // parameters say, for one half of the rows and then for the other. Few scalars are held, for
 // counting trips wants some.
 void quant_apart_long(struct quant * q) {

@@ -1,5 +1,5 @@
-// pairs-apart: what pieces.h says of pairs, where a value is two vectors: each number of a pair
-// fills a vector, and each product of a lane is an instruction.
+// aie2p-pairs-apart: what pieces.h says of pairs, where a value is two vectors: each number of a
+// pair fills a vector, and each product of a lane is an instruction.
 #pragma once
 
 #include "pieces.h"

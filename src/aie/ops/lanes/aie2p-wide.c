@@ -1,5 +1,5 @@
-// wide: two values at once; see the header.
-#include "wide.h"
+// aie2p-wide: two values at once; see the header.
+#include "aie2p-wide.h"
 
 #include "pieces.h"
 

@@ -1,6 +1,6 @@
-// quant-many: slices of q4_0 for products of many rows of b on aie2. All rows of a slice become
-// bf16 before they are multiplied, so what is multiplied is a slice as any other. Of 64 rows a
-// slice comes as five units of 8 bytes each, [unit][64 rows], b a byte of two numbers:
+// aie2-quant-gemm: slices of q4_0 for products of many rows of b on aie2. All rows of a slice
+// become bf16 before they are multiplied, so what is multiplied is a slice as any other. Of 64 rows
+// a slice comes as five units of 8 bytes each, [unit][64 rows], b a byte of two numbers:
 //
 //     -- -- d0 b0 b1 | b2 ... b9 | b10 ... b15 d1 | b0 ... b7 | b8 ... b15
 //

@@ -1,5 +1,5 @@
-// quant-products: what the loop of quant-fused.c is led to with, by any number of rows of b or by
-// one that stands in columns (quant-columns.c).
+// aie2-quant-inreg: what the loop of aie2-quant-inreg.c is led to with, by any number of rows of b
+// or by one that stands in columns (aie2-quant-onerow.c).
 #pragma once
 
 #include "quant-writer.h"
@@ -52,7 +52,7 @@ struct constants {
     struct asm_reg scale, rest[2];
 };
 
-// ---- one row of b: quant-columns.c ----
+// ---- one row of b: aie2-quant-onerow.c ----
 
 // What differs between a slice of q4_K and a unit of q6_K: two numbers that b's sums are taken
 // times, in bf16, and by how many bytes the second goes further (0: it is a unit).

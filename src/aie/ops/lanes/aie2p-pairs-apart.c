@@ -1,5 +1,5 @@
-// pairs-apart: see the header.
-#include "pairs-apart.h"
+// aie2p-pairs-apart: see the header.
+#include "aie2p-pairs-apart.h"
 
 // All lanes of a value, as bf16.
 static struct asm_reg converted(struct lanes * l, struct asm_reg bm) {

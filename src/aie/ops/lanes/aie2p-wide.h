@@ -1,6 +1,6 @@
-// wide: products of two values at once, on a core whose multiplier makes one product a lane of a
-// vector and whose accumulators have room for two values and more. f32 lanes stand in the two lower
-// quarters of an accumulator, and a piece of all of them fills a vector.
+// aie2p-wide: products of two values at once, on a core whose multiplier makes one product a lane
+// of a vector and whose accumulators have room for two values and more. f32 lanes stand in the two
+// lower quarters of an accumulator, and a piece of all of them fills a vector.
 //
 // Kept true: pieces and the order of the products are those of lanes-float.c, and so are the
 // results.

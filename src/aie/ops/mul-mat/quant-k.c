@@ -1,4 +1,4 @@
-// quant-long: blocks of 256 numbers, which are four slices:
+// quant-k: blocks of 256 numbers, which are four slices:
 //
 //     q4_K   d dmin, 12 bytes of scales and minima, 128 bytes of numbers of 4 bits
 //     q5_K   d dmin, 12 bytes of scales and minima, 32 bytes of fifth bits, 128 of the lower 4

@@ -1,15 +1,16 @@
-// quant-columns: q4_K and q6_K times one row of b. The multiplier takes four rows of b as columns,
-// of which three would be nothing. But a byte of q4_K has a number of one group in its lower half
-// and one of the next group in its upper, and the sums of groups stay apart. So the columns are:
+// aie2-quant-onerow: q4_K and q6_K times one row of b. The multiplier takes four rows of b as
+// columns, of which three would be nothing. But a byte of q4_K has a number of one group in its
+// lower half and one of the next group in its upper, and the sums of groups stay apart. So the
+// columns are:
 //
 //     0   b's numbers of the first group, at the places of lower halves; zeros at the others
 //     1   those of the second group, at the places of upper halves
 //     2   zeros: its sum is what the accumulator had before, b's numbers of the first group,
 //     3   and of the second, less than nothing
 //
-// Both groups are multiplied in one pass over the words as they came (quant-fused.c), and minima,
-// which are taken away times the sum of b's numbers, are factors of columns as the scales are. The
-// tile has four columns for the one row, which are added up when it is complete.
+// Both groups are multiplied in one pass over the words as they came (aie2-quant-inreg.c), and
+// minima, which are taken away times the sum of b's numbers, are factors of columns as the scales
+// are. The tile has four columns for the one row, which are added up when it is complete.
 //
 // q6_K has the lower four bits of its numbers so, but the halves of a byte are 64 numbers apart. So
 // two slices go together, as two units of 32 numbers of either:
@@ -22,7 +23,7 @@
 // + q. What is too much is taken away so that each sum is about a middle, 16 q - 24 and q - 8: they
 // are rounded one by one. Groups have 16 numbers, so that both sums of a run have scales of their
 // own; columns 2 and 3 stay zeros. Of the two slices of b the first is where the core made it bf16.
-#include "quant-products.h"
+#include "aie2-quant-inreg.h"
 
 enum {
     COLUMN = 4 * 4,           // bytes of four rows of a in the tile

@@ -1,6 +1,6 @@
-// ops-wide: elementwise products by two values at once (lanes/wide.h). bf16 lanes are their own
-// piece, as they come from memory; what is asked and chosen is done on their 16 bits, in whole
-// vectors.
+// aie2p-ops-wide: elementwise products by two values at once (lanes/aie2p-wide.h). bf16 lanes are
+// their own piece, as they come from memory; what is asked and chosen is done on their 16 bits, in
+// whole vectors.
 //
 // Kept true: pieces, the order of the products and what is done about infinities are those of the
 // functions that these stand for (lanes-float.c, math.c), and so are the results of f32. Those of
@@ -8,7 +8,7 @@
 #include "elementwise-ops.h"
 
 #include "aie/ops/lanes/pieces.h"
-#include "aie/ops/lanes/wide.h"
+#include "aie/ops/lanes/aie2p-wide.h"
 
 enum { PIECES = WIDE_PIECES };
 
