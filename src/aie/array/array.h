@@ -6,7 +6,7 @@
 #include "aie/image/image.h"
 #include "aie/target/target.h"
 
-enum { ARRAY_ROWS_ALL = 6, ARRAY_COLUMNS_MOST = 8 };
+enum { ARRAY_ROWS_ALL = AIE_ROWS, ARRAY_COLUMNS_MOST = AIE_MOST_COLUMNS };
 
 // Start-queue word: runs the BD chain `repeat` times; the token reports its end.
 enum { ARRAY_MAX_REPEAT = 256, ARRAY_QUEUE_DEPTH = 4, ARRAY_SHIM_BDS = 16, ARRAY_CORE_BDS = 16 };

@@ -14,7 +14,6 @@ enum {
     HEADER_BYTES = 3,
     PATCH_OPERAND = 8, // words of an address patch
     PATCH_OFFSET = 10,
-    COLUMNS = 8,
     DIRECTIONS = 2,
     CHANNELS = 2,
     QUEUE_STEP = 8, // from channel to channel; queues of MM2S stand behind those of S2MM
@@ -28,16 +27,16 @@ struct joiner {
     size_t n, n_ops; // words and operations so far
     struct txn_aim * aims;
     size_t n_aims, room;
-    int tokens[COLUMNS][DIRECTIONS][CHANNELS];
+    int tokens[AIE_MOST_COLUMNS][DIRECTIONS][CHANNELS];
     struct {
         uint32_t mask, value;
-    } said[COLUMNS][CHANNELS]; // to the shim's controls, so far
+    } said[AIE_MOST_COLUMNS][CHANNELS]; // to the shim's controls, so far
     struct stand stand;
     bool known, failed;
 };
 
 static int * tokens_of(struct joiner * j, int col, int direction, int channel) {
-    bool ok = col >= 0 && col < COLUMNS && direction < DIRECTIONS && channel < CHANNELS;
+    bool ok = col >= 0 && col < AIE_MOST_COLUMNS && direction < DIRECTIONS && channel < CHANNELS;
     j->known &= ok;
     return ok ? &j->tokens[col][direction][channel] : &j->tokens[0][0][0];
 }
@@ -45,7 +44,8 @@ static int * tokens_of(struct joiner * j, int col, int direction, int channel) {
 static void count_write(struct joiner * j, uint32_t addr, uint32_t value) {
     uint32_t offset = addr & 0xfffff, row = addr >> 20 & 31, at = offset - SHIM_S2MM_QUEUE;
     uint32_t control = offset - SHIM_S2MM_CONTROL, col = addr >> 25;
-    if (row == 0 && col < COLUMNS && control < CHANNELS * QUEUE_STEP && control % QUEUE_STEP == 0) {
+    if (row == 0 && col < AIE_MOST_COLUMNS && control < CHANNELS * QUEUE_STEP &&
+        control % QUEUE_STEP == 0) {
         j->said[col][control / QUEUE_STEP].mask = 0;
     }
     if (row == 0 && at < DIRECTIONS * CHANNELS * QUEUE_STEP && at % QUEUE_STEP == 0 &&
@@ -80,7 +80,7 @@ static void aim_at(struct joiner * j, const struct image_command * c) {
 static bool is_said(struct joiner * j, const struct image_command * c) {
     uint32_t offset = c->addr & 0xfffff, row = c->addr >> 20 & 31, col = c->addr >> 25;
     uint32_t at = offset - SHIM_S2MM_CONTROL;
-    if (row != 0 || at % QUEUE_STEP || at / QUEUE_STEP >= CHANNELS || col >= COLUMNS) {
+    if (row != 0 || at % QUEUE_STEP || at / QUEUE_STEP >= CHANNELS || col >= AIE_MOST_COLUMNS) {
         return false;
     }
     uint32_t channel = at / QUEUE_STEP;
@@ -137,7 +137,7 @@ static bool visit(void * user, const struct image_command * c) {
 }
 
 static bool is_quiet(const struct joiner * j) {
-    static const int none[COLUMNS][DIRECTIONS][CHANNELS];
+    static const int none[AIE_MOST_COLUMNS][DIRECTIONS][CHANNELS];
     return !memcmp(j->tokens, none, sizeof none);
 }
 

@@ -47,7 +47,8 @@ struct tile {
 
 static struct tile tile_of(struct stand * s, uint32_t addr) {
     uint32_t row = addr >> 20 & 31, col = addr >> 25;
-    if (col >= STAND_COLUMNS || row < ARRAY_ROW_MEM || row >= ARRAY_ROW_CORE + STAND_CORE_ROWS) {
+    if (col >= AIE_MOST_COLUMNS || row < ARRAY_ROW_MEM ||
+        row >= ARRAY_ROW_CORE + AIE_MOST_CORE_ROWS) {
         return (struct tile){0};
     }
     return row == ARRAY_ROW_MEM ? (struct tile){&mem_kind, s->mem[col]}

@@ -6,7 +6,9 @@
 
 #include "image.h"
 
-enum { STAND_COLUMNS = 8, STAND_CORE_ROWS = 4, STAND_MEM_BDS = 48, STAND_CORE_BDS = 16 };
+#include "aie/target/target.h"
+
+enum { STAND_MEM_BDS = 48, STAND_CORE_BDS = 16 };
 
 struct stand_bd {
     bool known;
@@ -14,8 +16,8 @@ struct stand_bd {
 };
 
 struct stand {
-    struct stand_bd mem[STAND_COLUMNS][STAND_MEM_BDS];
-    struct stand_bd core[STAND_COLUMNS][STAND_CORE_ROWS][STAND_CORE_BDS];
+    struct stand_bd mem[AIE_MOST_COLUMNS][STAND_MEM_BDS];
+    struct stand_bd core[AIE_MOST_COLUMNS][AIE_MOST_CORE_ROWS][STAND_CORE_BDS];
 };
 
 // Whether a command writes what stands there already; if not, it stands there from now on. To be

@@ -18,10 +18,8 @@ enum {
 
     HEADER_BYTES = 16,
     BLOCK_HEADER_BYTES = 16,
-    ARRAY_ROWS = 6,
     MEMTILE_ROWS = 1,
     VERSION = 0x0100, // major 0, minor 1
-    MAX_COLUMNS = 8,
 };
 
 // ---- writing ----
@@ -35,7 +33,7 @@ static void append(struct txn * t, const uint32_t * words, size_t n) {
 void txn_begin(struct txn * t, int columns, int device_generation) {
     *t = (struct txn){0};
     append(t,
-           (uint32_t[]){(uint32_t) ARRAY_ROWS << 24 | (uint32_t) (device_generation & 0xff) << 16 |
+           (uint32_t[]){(uint32_t) AIE_ROWS << 24 | (uint32_t) (device_generation & 0xff) << 16 |
                             VERSION,
                         MEMTILE_ROWS << 8 | (uint32_t) (columns & 0xff), 0, 0},
            4);
@@ -280,11 +278,11 @@ static enum status check_header(const uint8_t * txn, size_t size, struct error *
         return error_set(err, ST_CORRUPT, "TXN: %zu bytes cannot hold one", size);
     }
     uint32_t word = load_u32(txn), shape = load_u32(txn + 4);
-    if ((word & 0xffff) != VERSION || word >> 24 != ARRAY_ROWS) {
+    if ((word & 0xffff) != VERSION || word >> 24 != AIE_ROWS) {
         return error_set(err, ST_INVALID, "not a TXN of a known version (it begins with 0x%08x)",
                          word);
     }
-    if (shape >> 8 != MEMTILE_ROWS || (shape & 0xff) < 1 || (shape & 0xff) > MAX_COLUMNS) {
+    if (shape >> 8 != MEMTILE_ROWS || (shape & 0xff) < 1 || (shape & 0xff) > AIE_MOST_COLUMNS) {
         return error_set(err, ST_UNSUPPORTED,
                          "TXN: array of %u columns and %u memory rows is not known", shape & 0xff,
                          shape >> 8);

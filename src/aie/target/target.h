@@ -94,6 +94,13 @@ enum aie_rounding { AIE_ROUND_TO_ZERO = 2, AIE_ROUND_NEAREST_EVEN = 12 };
 // k of a matrix product, on any target, is a multiple of this.
 enum { AIE_PRODUCT_K = 8 };
 
+// ---- the array ----
+
+// What no target has more of: bounds of tables. What one target has are fields of aie_target.
+enum { AIE_MOST_COLUMNS = 8, AIE_MOST_CORE_ROWS = 4 };
+// Every target has these rows: the shims', the memtiles' and those of cores.
+enum { AIE_ROWS = 2 + AIE_MOST_CORE_ROWS };
+
 // ---- the target ----
 
 // A shape of the multiplier, rows x inner x columns, and the word that configures it.
@@ -166,7 +173,8 @@ struct aie_target {
     int word_reach;       // bytes to either side that the offset of a scalar's load reaches,
     int vector_reach;     // of a vector's
     uint32_t add_config;  // of the float adder: f32 lanes, nothing negated
-    uint32_t mul_config;  // of the multiplier: bf16 products lane by lane, f32 sums
+    uint32_t mul_config;  // of the multiplier: bf16 products lane by lane, f32 sums,
+    int lane_products;    // of so many products a lane
     int product_cut_k;    // where k of a product is cut, the parts are multiples of this
     struct aie_mac mac_bf16, mac_i8, mac_i16, mac_block; // of matrix products; m 0: there is none
 

@@ -7,13 +7,13 @@
 #include "verify.h"
 
 #include "aie/image/image.h"
+#include "aie/target/target.h"
 
 enum tile_kind { TILE_SHIM, TILE_MEM, TILE_CORE, TILE_KINDS };
 
 enum {
-    MOST_COLUMNS = 8,
     MOST_OPERANDS = 256, // of kernels that were joined
-    ROWS = 6,
+    ROWS = AIE_ROWS,
     MOST_BDS = 48,
     BD_WORDS = 8,
     MOST_PORTS = 25,
@@ -153,8 +153,8 @@ struct verifier {
     uint32_t syncs;              // passed so far
     uint64_t dirty;              // descriptors of the command's tile that it changed, as bits
     bool written[MOST_OPERANDS]; // by a transfer
-    struct tile tiles[MOST_COLUMNS][ROWS];
-    struct shim shims[MOST_COLUMNS];
+    struct tile tiles[AIE_MOST_COLUMNS][ROWS];
+    struct shim shims[AIE_MOST_COLUMNS];
     struct error error; // status ST_OK: nothing wrong so far
 };
 

@@ -199,11 +199,11 @@ static bool begin(struct verifier * v, const struct verify_job * job) {
     v->job = job;
     v->map = verify_array_map(job->arch);
     v->columns = job->columns ? job->columns : v->map->columns;
-    if (v->columns < 1 || v->columns > MOST_COLUMNS || job->n_operands < 0 ||
+    if (v->columns < 1 || v->columns > v->map->columns || job->n_operands < 0 ||
         job->n_operands > MOST_OPERANDS) {
         error_set(&v->error, ST_INVALID,
-                  "%d columns and %d operands: 1 to %d and up to %d are known", v->columns,
-                  job->n_operands, MOST_COLUMNS, MOST_OPERANDS);
+                  "%d columns of %s and %d operands: 1 to %d and up to %d are known", v->columns,
+                  v->map->name, job->n_operands, v->map->columns, MOST_OPERANDS);
         return false;
     }
     for (int col = 0; col < v->columns; col++) {

@@ -127,6 +127,17 @@ static void classes_name_registers(void ** state) {
 }
 
 // What a target cannot do is refused by its name: products of f16 are those of bf16.
+// Tables of tiles have room for each target's array.
+static void arrays_fit(void ** state) {
+    (void) state;
+    for (int arch = 0; arch < AIE_ARCH_COUNT; arch++) {
+        const struct aie_target * t = aie_target((enum aie_arch) arch);
+        assert_in_range(t->columns, 1, AIE_MOST_COLUMNS);
+        assert_in_range(t->core_rows, 1, AIE_MOST_CORE_ROWS);
+        assert_in_range(t->lane_products, 1, t->vector_bytes / 2 / t->lanes);
+    }
+}
+
 static void what_is_missing_is_named(void ** state) {
     (void) state;
     struct error err;
@@ -168,6 +179,7 @@ int main(void) {
         cmocka_unit_test(basics_have_their_operands),
         cmocka_unit_test(alternatives_differ_in_the_slot),
         cmocka_unit_test(classes_name_registers),
+        cmocka_unit_test(arrays_fit),
         cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(without_evidence_nothing_is_emitted),
     };

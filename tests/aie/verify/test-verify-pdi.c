@@ -107,6 +107,12 @@ static void test_pdis(void ** state) {
     feed(&t);
     take(&t);
     check_said(verify_over(&t, pdi, 0x200), "PDI: ");
+    // more columns than the chip has
+    struct error err = {0};
+    assert_int_equal(aie_verify_pdi(arch, aie_target(arch)->columns, pdi, pdi_size, &err), ST_OK);
+    assert_int_equal(aie_verify_pdi(arch, aie_target(arch)->columns + 1, pdi, pdi_size, &err),
+                     ST_INVALID);
+    assert_non_null(strstr(err.text, "columns of aie2"));
 }
 
 // ---- headers ----

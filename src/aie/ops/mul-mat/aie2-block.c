@@ -350,14 +350,15 @@ static void mm_block_slice(struct mm_block * b, const struct mm_type * t, const 
 }
 
 const struct mm_type mm_aie2_types[MM_TYPES] = {
-    {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 4, 4, 8, 16, 8, 16, 64, false},
-    {DTYPE_I16, DTYPE_I32, 2, 8, 16, 4, 4, 8, 16, 8, 8, 65, false},
-    {DTYPE_I8, DTYPE_I32, 1, 8, 16, 4, 8, 8, 16, 8, 16, 65, false},
+    {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 4, 4, 8, 16, 8, 16, 64, .blocks_in_place = true,
+     .gemm_takes_blocks = true},
+    {DTYPE_I16, DTYPE_I32, 2, 8, 16, 4, 4, 8, 16, 8, 8, .trip_bundles = 65},
+    {DTYPE_I8, DTYPE_I32, 1, 8, 16, 4, 8, 8, 16, 8, 16, .trip_bundles = 65},
 };
 
 // Of the bf16 one: rows of x come in fours (aie2-quant-inreg.c).
-const struct mm_type mm_aie2_fused = {DTYPE_BF16, DTYPE_F32, 2, 16, 8,  4,    4,
-                                      4,          16,        4, 16, 64, false};
+const struct mm_type mm_aie2_fused = {
+    DTYPE_BF16, DTYPE_F32, 2, 16, 8, 4, 4, 4, 16, 4, 16, 64, .blocks_in_place = true};
 
 const struct mm_machine mm_aie2 = {
     .begin = mm_block_begin,

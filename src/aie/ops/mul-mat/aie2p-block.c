@@ -422,10 +422,11 @@ static void slice(struct mm_block * b, const struct mm_type * t, const struct mm
 }
 
 const struct mm_type mm_aie2p_types[MM_TYPES] = {
-    {DTYPE_BF16, DTYPE_F32, 2, 4, 32, 1, 64, 4, 64, 4, 64, 8, false},
-    {DTYPE_I16, DTYPE_I32, 2, 4, 32, 16, 8, 16, 16, 16, 16, 128, false},
-    {DTYPE_I8, DTYPE_I32, 1, 8, 16, 16, 8, 16, 16, 16, 16, 64, false},
-    {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 16, 8, 16, 16, 16, 16, 32, true},
+    {DTYPE_BF16, DTYPE_F32, 2, 4, 32, 1, 64, 4, 64, 4, 64, 8, .by_lanes = true,
+     .gemm_unpacks = true},
+    {DTYPE_I16, DTYPE_I32, 2, 4, 32, 16, 8, 16, 16, 16, 16, .trip_bundles = 128},
+    {DTYPE_I8, DTYPE_I32, 1, 8, 16, 16, 8, 16, 16, 16, 16, .trip_bundles = 64},
+    {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 16, 8, 16, 16, 16, 16, 32, .shared = true},
 };
 
 const struct mm_machine mm_aie2p = {

@@ -109,7 +109,7 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
     bool tells = info->power; // its scales are no f16
     bool columns = fused && mm_by_columns(t, s->blocks, s->x_rows, s->x_raw);
     bool two = columns && s->blocks == KERNEL_Q6_K; // slices at once
-    bool apart = blocks && mm_lanes(t) && s->many != MM_MANY_UNPACKS;
+    bool apart = blocks && t->by_lanes && s->many != MM_MANY_UNPACKS;
     int later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
     int other = MM_BLOCKS_OTHER | (s->paired ? MM_PAIRED_LATER : 0);
@@ -121,7 +121,7 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
     int32_t p[MM_PARAM_COUNT] = {
         [MM_PARAM_TILES] = (int32_t) s->tiles,
         [MM_PARAM_SLICES] = (int32_t) s->slices,
-        [MM_PARAM_TRIPS] = s->is_vector && s->x_rows == 1 && mm_lanes(t) ? 0 : x_trips * y_trips,
+        [MM_PARAM_TRIPS] = s->is_vector && s->x_rows == 1 && t->by_lanes ? 0 : x_trips * y_trips,
         [MM_PARAM_ROW] = row,
         [MM_PARAM_LAST] = y_trips - 1,
         [MM_PARAM_C_WRAP] = mm_trip_c_bytes(t) + row * (t->trip_x / t->out_rows - 1),

@@ -218,7 +218,7 @@ static struct quant quant_of(const struct program * w) {
                           .offset = w->converts ? w->machine->offsets(w->t).y : 0,
                           .number = w->number,
                           .left = w->left,
-                          .wide = mm_block_k(w->t) == 8,
+                          .wide = asm_target(w->p)->lane_products == 2,
                           .apart = w->converts && w->machine->sets_apart,
                           .rows = w->converts && !w->machine->sets_apart,
                           .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
@@ -741,7 +741,7 @@ static void multiply(struct program * w, int end) {
         asm_release(p, w->xy_other);
         asm_release(p, w->c_other);
         asm_release(p, w->first_config);
-        if (mm_unpacks_too(w->t)) {
+        if (w->t->gemm_unpacks) {
             asm_release(p, w->many);
             unpack(w, end);
         } else {

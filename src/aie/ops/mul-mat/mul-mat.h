@@ -42,6 +42,11 @@ struct mm_type {
     int trip_x, trip_y;     // of them a trip takes so many
     int trip_bundles;
     bool shared; // numbers are made blocks of eight that share an exponent
+    // How the chip multiplies this type, and what its programs have room for.
+    bool by_lanes;          // there is no matrix mode: products are made lane by lane
+    bool blocks_in_place;   // gemv multiplies quantized blocks as it unpacks them
+    bool gemm_takes_blocks; // so does gemm take blocks, of the types that kernel_block says
+    bool gemm_unpacks;      // gemm's program has room for UNPACK
 };
 
 enum {
@@ -76,17 +81,13 @@ static inline int mm_block_k(const struct mm_type * t) {
 static inline int mm_trip_c_bytes(const struct mm_type * t) {
     return 4 * t->out_rows * t->trip_y;
 }
-// Whether the multiplier has no matrix mode for it.
-static inline bool mm_lanes(const struct mm_type * t) {
-    return t->in == DTYPE_BF16 && mm_block_k(t) == 2;
-}
 // Whether blocks become bytes and planes of factors (ops/blocks), in programs of their own.
 static inline bool mm_by_planes(enum kernel_blocks blocks) {
     return blocks != KERNEL_BLOCKS && kernel_block(blocks)->way == KERNEL_WAY_PLANES;
 }
 // Whether blocks are multiplied as they are unpacked (aie2-quant-inreg.c).
 static inline bool mm_fuses(const struct mm_type * t, enum kernel_blocks blocks) {
-    return mm_block_k(t) == 8 && blocks != KERNEL_BLOCKS && !mm_by_planes(blocks);
+    return t->blocks_in_place && blocks != KERNEL_BLOCKS && !mm_by_planes(blocks);
 }
 // Whether one row of b stands in the columns that four would have (aie2-quant-onerow.c). Blocks of
 // q6_K want two slices of it at once, which are there where the core made them bf16 itself.
@@ -100,12 +101,9 @@ static inline bool mm_by_columns(const struct mm_type * t, enum kernel_blocks bl
 static inline bool mm_has_tasks(const struct mm_type * t) {
     return t->in == DTYPE_BF16 && !t->shared;
 }
-static inline bool mm_unpacks_too(const struct mm_type * t) {
-    return mm_has_tasks(t) && mm_block_k(t) != 8;
-}
 // Whether products of many rows of b take y as such blocks.
 static inline bool mm_takes_many(const struct mm_type * t, enum kernel_blocks blocks) {
-    return mm_has_tasks(t) && !mm_unpacks_too(t) && kernel_block(blocks)->gemm;
+    return t->gemm_takes_blocks && kernel_block(blocks)->gemm;
 }
 static inline int mm_slice_k(const struct mm_type * t) {
     return mm_block_k(t) * t->slice_blocks;
