@@ -219,55 +219,48 @@ void sem_fp32_add_lanes(uint8_t * dst, const uint8_t * a, const uint8_t * b, int
 enum { MAX_K = 8 };
 
 struct bf16_parts {
-    int32_t mantissa[32], exponent[32];
+    int32_t mantissa[32], exponent[32], special[32]; // special: exponent 255
 };
 
-// Returns whether any lane has exponent 255. Shaped for vector code: no branches.
-static inline uint32_t split_bf16(struct bf16_parts * t, const uint16_t * v) {
-    uint32_t special = 0;
+// Shaped for vector code: no branches.
+static inline void split_bf16(struct bf16_parts * t, const uint16_t * v) {
     for (int i = 0; i < 32; i++) {
         int32_t u = v[i], e = u >> 7 & 255;
         int32_t m = (u & 127) | (e != 0) << 7;
         int32_t negative = -(u >> 15); // all ones or zero
         t->mantissa[i] = (m ^ negative) - negative;
         t->exponent[i] = e + (e == 0) + (m == 0) * NO_EXP;
-        special |= e == 255;
+        t->special[i] = e == 255;
     }
-    return special;
 }
 
-// One lane after the other, for operands that the fast loops do not know.
-static void mac_special(uint32_t * out, const uint32_t * acc1, const uint32_t * acc2,
-                        const uint16_t * x, const uint16_t * y, int layout) {
+// One lane by the rule.
+static uint32_t mac_special(uint32_t acc1, uint32_t acc2, const uint16_t * x, const uint16_t * y,
+                            int lane, int layout) {
     int n = layout == 0 ? 8 : 2;
-    for (int i = 0; i < LANES; i++) {
-        uint16_t vx[MAX_K], vy[MAX_K];
-        for (int k = 0; k < n; k++) {
-            vx[k] = layout == 0 ? x[8 * (i / 4) + k] : x[16 * k + i];
-            vy[k] = layout == 0 ? y[4 * k + i % 4] : y[16 * k + i];
-        }
-        out[i] = sem_bf16_mac(vx, vy, n, acc1[i], acc2[i]);
+    uint16_t vx[MAX_K], vy[MAX_K];
+    for (int k = 0; k < n; k++) {
+        vx[k] = layout == 0 ? x[8 * (lane / 4) + k] : x[16 * k + lane];
+        vy[k] = layout == 0 ? y[4 * k + lane % 4] : y[16 * k + lane];
     }
+    return sem_bf16_mac(vx, vy, n, acc1, acc2);
 }
 
 // Adds the aligned products to the accumulators; layout 0: 4x8 times 8x4, layout 1: lane by lane,
-// two products each.
+// two products each. A lane with an infinity or a NaN among its terms goes by the rule: the others
+// do not see it, and padding is full of them.
 static void mac_lanes(uint32_t * restrict out, const uint32_t * restrict acc1,
                       const uint32_t * restrict acc2, const uint16_t * x, const uint16_t * y,
                       int layout) {
     struct bf16_parts px, py;
-    int32_t p[MAX_K][LANES], e[MAX_K][LANES], sum[LANES], top[LANES];
+    int32_t p[MAX_K][LANES], e[MAX_K][LANES], sum[LANES], top[LANES], special[LANES];
     int n = layout == 0 ? 8 : 2;
-    uint32_t special = split_bf16(&px, x);
-    special |= split_bf16(&py, y);
+    split_bf16(&px, x);
+    split_bf16(&py, y);
     for (int i = 0; i < LANES; i++) {
         int32_t ea = exponent_of(acc1[i]), eb = exponent_of(acc2[i]);
         top[i] = ea > eb ? ea : eb;
-        special |= top[i] == 255;
-    }
-    if (special) {
-        mac_special(out, acc1, acc2, x, y, layout);
-        return;
+        special[i] = top[i] == 255;
     }
     if (layout == 0) {
         for (int k = 0; k < 8; k++) {
@@ -276,6 +269,7 @@ static void mac_lanes(uint32_t * restrict out, const uint32_t * restrict acc1,
                 for (int c = 0; c < 4; c++) {
                     p[k][4 * r + c] = mx * py.mantissa[4 * k + c];
                     e[k][4 * r + c] = ex + py.exponent[4 * k + c];
+                    special[4 * r + c] |= px.special[8 * r + k] | py.special[4 * k + c];
                 }
             }
         }
@@ -284,6 +278,7 @@ static void mac_lanes(uint32_t * restrict out, const uint32_t * restrict acc1,
             for (int i = 0; i < LANES; i++) {
                 p[k][i] = px.mantissa[16 * k + i] * py.mantissa[16 * k + i] * 512;
                 e[k][i] = px.exponent[16 * k + i] + py.exponent[16 * k + i] - 127;
+                special[i] |= px.special[16 * k + i] | py.special[16 * k + i];
             }
         }
     }
@@ -303,6 +298,9 @@ static void mac_lanes(uint32_t * restrict out, const uint32_t * restrict acc1,
     }
     for (int i = 0; i < LANES; i++) {
         out[i] = normalise(sum[i], top[i]);
+        if (special[i]) {
+            out[i] = mac_special(acc1[i], acc2[i], x, y, i, layout);
+        }
     }
 }
 
