@@ -317,6 +317,8 @@ struct making {
     struct hip_entry entry;
     const char * source;
     struct hip_compilers compilers;
+    const struct hip_compiler * by; // of them, the one that made it
+    struct hip_lock lock;
     struct buf log;
     uint8_t * data;
     size_t size;
@@ -329,7 +331,9 @@ static void count(struct making * m, uint64_t * counter, uint64_t by) {
     pthread_mutex_unlock(&m->k->lock);
 }
 
-static void warn_once(struct making * m, struct error * why) {
+static void warn_once(void * user, enum status st, struct error * why) {
+    struct making * m = user;
+    (void) st;
     pthread_mutex_lock(&m->k->lock);
     bool first = !m->k->publish_warned;
     m->k->publish_warned = true;
@@ -340,76 +344,65 @@ static void warn_once(struct making * m, struct error * why) {
     }
 }
 
-static enum status compile(struct making * m, const struct hip_compiler ** by, struct error * err) {
+static enum status compile(void * user, struct error * err) {
+    struct making * m = user;
     if (!m->compilers.n) {
         *err = m->compilers.why;
         return error_prefix(err, err->status, "%s for %s", m->entry.name, m->entry.arch);
     }
     struct hip_job job = {m->entry.arch, m->entry.name, m->source};
     uint64_t runs = 0;
-    enum status st = hip_compile(&m->compilers, &job, by, &m->data, &m->size, &m->log, &runs, err);
+    enum status st =
+        hip_compile(&m->compilers, &job, &m->by, &m->data, &m->size, &m->log, &runs, err);
     count(m, &m->k->counters.compiles, runs);
     m->compiled = st == ST_OK;
     return st;
 }
 
-static bool load(struct making * m, enum status * st) {
-    *st = m->k->force
-              ? ST_NOT_FOUND
-              : hip_cache_load(&m->k->cache, &m->entry, &m->compilers, &m->data, &m->size, NULL);
-    if (*st == ST_OK) {
+// ---- the cache: what keep_get asks of an entry ----
+
+static enum status load(void * user, struct error * err) {
+    struct making * m = user;
+    (void) err; // a miss is no error
+    enum status st = m->k->force ? ST_NOT_FOUND
+                                 : hip_cache_load(&m->k->cache, &m->entry, &m->compilers, &m->data,
+                                                  &m->size, NULL);
+    if (st == ST_OK) {
         m->kept = true;
         count(m, &m->k->counters.disk_hits, 1);
-    }
-    return *st == ST_OK;
-}
-
-// With the lock of its name: it is looked for again, because who held the lock may have made it.
-static enum status make_locked(struct making * m, struct error * err) {
-    enum status st;
-    if (load(m, &st)) {
-        return ST_OK;
-    }
-    if (st == ST_CORRUPT) {
-        count(m, &m->k->counters.damaged, 1);
-        hip_cache_quarantine(&m->k->cache, &m->entry);
-    }
-    const struct hip_compiler * by;
-    st = compile(m, &by, err);
-    if (st == ST_OK) {
-        struct error why = {0};
-        m->kept = hip_cache_publish(&m->k->cache, &m->entry, by, m->data, m->size, &why) == ST_OK;
-        if (!m->kept) {
-            warn_once(m, &why);
-        }
     }
     return st;
 }
 
+static enum status lock(void * user, struct error * err) {
+    struct making * m = user;
+    bool keeps = !m->k->read_only && m->compilers.n; // else there is nothing to wait for
+    return keeps ? hip_cache_lock(&m->k->cache, &m->entry, &m->lock, err) : ST_BUSY;
+}
+
+static void unlock(void * user) {
+    struct making * m = user;
+    hip_cache_unlock(&m->lock);
+}
+
+static void put_aside(void * user) {
+    struct making * m = user;
+    count(m, &m->k->counters.damaged, 1);
+    hip_cache_quarantine(&m->k->cache, &m->entry);
+}
+
+static enum status publish(void * user, struct error * err) {
+    struct making * m = user;
+    enum status st = hip_cache_publish(&m->k->cache, &m->entry, m->by, m->data, m->size, err);
+    m->kept = st == ST_OK;
+    return st;
+}
+
+static const struct keep_entry code_entry = {load,      lock,    unlock,   compile,
+                                             put_aside, publish, warn_once};
+
 static enum status make(struct making * m, struct error * err) {
-    const struct hip_compiler * by;
-    enum status st;
-    if (!m->k->cache_usable) {
-        return compile(m, &by, err);
-    }
-    if (load(m, &st)) {
-        return ST_OK;
-    }
-    if (m->k->read_only || !m->compilers.n) { // then there is nothing to wait for or to keep
-        return compile(m, &by, err);
-    }
-    struct hip_lock lock;
-    struct error why = {0};
-    enum status locked = hip_cache_lock(&m->k->cache, &m->entry, &lock, &why);
-    if (locked == ST_OK) {
-        st = make_locked(m, err);
-        hip_cache_unlock(&lock);
-        return st;
-    }
-    if (locked != ST_BUSY) { // a busy one will be published by the other process
-        warn_once(m, &why);
-    }
-    return compile(m, &by, err);
+    return m->k->cache_usable ? keep_get(&code_entry, m, err) : compile(m, err);
 }
 
 // ---- the table ----

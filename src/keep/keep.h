@@ -1,6 +1,7 @@
 // keep: what the caches of this project have in common, whatever they keep: where a cache is, how
-// large it may grow, texts that describe files and cannot be altered unseen, and the note of how
-// much came in. dir.h of base gives the rest: trusted directories, whole files, locks.
+// large it may grow, texts that describe files and cannot be altered unseen, how an entry is got or
+// made by one process for all, and the note of how much came in. dir.h of base gives the rest:
+// trusted directories, whole files, locks.
 #pragma once
 
 #include "base/base.h"
@@ -57,6 +58,25 @@ enum status keep_unseal(const struct keep_form * form, const uint8_t * text, siz
 // Reads a file and compares it with what it must be; ST_CORRUPT where it is not that, or not there.
 enum status keep_read(int dir, const char * name, size_t max, const struct keep_file * want,
                       uint8_t ** data, struct error * err);
+
+// ---- get or make (get.c) ----
+
+// What a cache does with one of its entries. `user` is the caller's: the entry, and what it
+// becomes.
+struct keep_entry {
+    enum status (*load)(void * user, struct error * err); // ST_CORRUPT: it is there and damaged
+    // The entry's lock between processes. ST_BUSY: another process makes it, or nothing is kept.
+    enum status (*lock)(void * user, struct error * err);
+    void (*unlock)(void * user);
+    enum status (*make)(void * user, struct error * err);
+    // With the lock: a damaged entry goes out of the way, one that was made is kept.
+    void (*put_aside)(void * user);
+    enum status (*publish)(void * user, struct error * err);
+    void (*unkept)(void * user, enum status st, struct error * why); // not an error: it was made
+};
+// Loads the entry; else takes its lock and looks again, makes it and keeps it. Without the lock it
+// is made for this process alone. Fails only where `make` does.
+enum status keep_get(const struct keep_entry * e, void * user, struct error * err);
 
 // ---- growth (growth.c) ----
 

@@ -379,7 +379,7 @@ static enum status make(struct store * s, const struct aie_plan * plan, enum mak
     return ST_OK;
 }
 
-// ---- the cache ----
+// ---- the cache: what keep_get asks of an entry ----
 
 struct have { // what a kernel in the cache runs on, where it is in memory already
     struct store * store;
@@ -414,10 +414,6 @@ static void note_program(struct store * s, const struct aie_plan * plan, struct 
     free(fresh);
 }
 
-static const char * identity_of(const struct store * s, enum maker maker) {
-    return maker == MAKER_OWN ? s->compiler->identity : s->external;
-}
-
 // What the command made was verified before it was kept; where the verdict is not about these very
 // bytes and operands, or of an older verifier, it is looked at again.
 static enum status check_verdict(const struct kernel_spec * spec, const struct cache_kernel * k,
@@ -430,12 +426,26 @@ static enum status check_verdict(const struct kernel_spec * spec, const struct c
                : ST_OK;
 }
 
-static enum status from_cache(struct store * s, const struct aie_plan * plan, enum maker maker,
-                              struct found * out, struct error * err) {
-    const struct kernel_spec * spec = &plan->spec;
+struct getting { // a kernel of the cache, and what comes of it
+    struct store * store;
+    const struct aie_plan * plan;
+    enum maker maker;
+    struct found * out;
+    struct cache_lock lock;
+};
+
+static const char * identity_of(const struct getting * g) {
+    return g->maker == MAKER_OWN ? g->store->compiler->identity : g->store->external;
+}
+
+static enum status load_kernel(void * user, struct error * err) {
+    const struct getting * g = user;
+    struct store * s = g->store;
+    const struct kernel_spec * spec = &g->plan->spec;
+    struct found * out = g->out;
     struct cache_kernel k;
-    struct have have = {.store = s, .foreign = maker == MAKER_COMMAND};
-    enum status st = cache_load(s->cache, spec, identity_of(s, maker), have_pdi, &have, &k, err);
+    struct have have = {.store = s, .foreign = g->maker == MAKER_COMMAND};
+    enum status st = cache_load(s->cache, spec, identity_of(g), have_pdi, &have, &k, err);
     if (st != ST_OK) {
         memory_release_pdi(s, have.pdi);
         return st;
@@ -446,8 +456,8 @@ static enum status from_cache(struct store * s, const struct aie_plan * plan, en
         free(k.insts);
         return error_set(err, ST_NO_MEMORY, "no memory for its PDI");
     }
-    if (maker == MAKER_OWN) { // proven by tests
-        note_program(s, plan, out->pdi);
+    if (g->maker == MAKER_OWN) { // proven by tests
+        note_program(s, g->plan, out->pdi);
     } else if ((st = check_verdict(spec, &k, &out->pdi->pdi, err)) != ST_OK) {
         memory_release_pdi(s, out->pdi);
         free(k.insts);
@@ -460,13 +470,48 @@ static enum status from_cache(struct store * s, const struct aie_plan * plan, en
     return ST_OK;
 }
 
+static enum status lock_kernel(void * user, struct error * err) {
+    struct getting * g = user;
+    return cache_lock(g->store->cache, &g->plan->spec, &g->lock, err);
+}
+
+static void unlock_kernel(void * user) {
+    struct getting * g = user;
+    cache_unlock(&g->lock);
+}
+
+static enum status make_kernel(void * user, struct error * err) {
+    const struct getting * g = user;
+    return make(g->store, g->plan, g->maker, g->out, err);
+}
+
+static void put_aside(void * user) {
+    const struct getting * g = user;
+    cache_quarantine(g->store->cache, &g->plan->spec, identity_of(g));
+    pthread_mutex_lock(&g->store->lock);
+    g->store->stats.cache_damaged++;
+    pthread_mutex_unlock(&g->store->lock);
+}
+
+static enum status publish(void * user, struct error * err) {
+    const struct getting * g = user;
+    const struct pdi_node * p = g->out->pdi;
+    struct kernel_code code = {p->data, p->pdi.size, g->out->insts, g->out->n_insts};
+    enum status st = cache_publish(g->store->cache, &g->plan->spec, identity_of(g), &code,
+                                   p->digest, g->maker == MAKER_COMMAND, err);
+    pthread_mutex_lock(&g->store->lock);
+    g->store->stats.cache_publishes += st == ST_OK;
+    pthread_mutex_unlock(&g->store->lock);
+    return st;
+}
+
 // What cannot be kept is said once, and then only counted.
-static void note_publish(struct store * s, enum status st, struct error * why) {
+static void unkept(void * user, enum status st, struct error * why) {
+    struct store * s = ((const struct getting *) user)->store;
     pthread_mutex_lock(&s->lock);
-    s->stats.cache_publishes += st == ST_OK;
-    s->stats.cache_failures += st != ST_OK;
-    bool say = st != ST_OK && !s->publish_warned;
-    s->publish_warned = s->publish_warned || say;
+    s->stats.cache_failures++;
+    bool say = !s->publish_warned;
+    s->publish_warned = true;
     pthread_mutex_unlock(&s->lock);
     if (say) {
         error_prefix(why, st, "kernel cache %.200s", cache_path(s->cache));
@@ -474,57 +519,18 @@ static void note_publish(struct store * s, enum status st, struct error * why) {
     }
 }
 
-static void publish(struct store * s, const struct kernel_spec * spec, enum maker maker,
-                    const struct found * found) {
-    struct error why = {0};
-    const struct pdi_node * p = found->pdi;
-    struct kernel_code code = {p->data, p->pdi.size, found->insts, found->n_insts};
-    enum status st = cache_publish(s->cache, spec, identity_of(s, maker), &code, p->digest,
-                                   maker == MAKER_COMMAND, &why);
-    note_publish(s, st, &why);
-}
-
-// Makes a kernel and puts it into the cache. Whoever has to wait for another process looks again
-// when that one is done; who waited too long makes it for himself.
-static enum status make_once(struct store * s, const struct aie_plan * plan, enum maker maker,
-                             struct found * out, struct error * err) {
-    const struct kernel_spec * spec = &plan->spec;
-    struct cache_lock lock;
-    struct error why = {0};
-    enum status locked = cache_lock(s->cache, spec, &lock, &why);
-    if (locked != ST_OK) {
-        if (locked != ST_BUSY) {
-            note_publish(s, locked, &why);
-        }
-        return make(s, plan, maker, out, err);
-    }
-    enum status st = from_cache(s, plan, maker, out, err);
-    if (st == ST_CORRUPT) {
-        cache_quarantine(s->cache, spec, identity_of(s, maker));
-        pthread_mutex_lock(&s->lock);
-        s->stats.cache_damaged++;
-        pthread_mutex_unlock(&s->lock);
-    }
-    if (st != ST_OK && (st = make(s, plan, maker, out, err)) == ST_OK) {
-        publish(s, spec, maker, out);
-    }
-    cache_unlock(&lock);
-    return st;
-}
+static const struct keep_entry kernel_entry = {load_kernel, lock_kernel, unlock_kernel, make_kernel,
+                                               put_aside,   publish,     unkept};
 
 static enum status from_cache_or_compiler(struct store * s, struct asked * asked,
                                           struct found * out, struct error * err) {
-    const struct aie_plan * plan = &asked->plan;
     struct error why = {0};
-    enum maker maker = maker_of(s, asked, &why);
-    if (maker == MAKER_NONE) {
+    struct getting g = {.store = s, .plan = &asked->plan, .out = out};
+    g.maker = maker_of(s, asked, &why);
+    if (g.maker == MAKER_NONE) {
         return error_set(err, why.status, "%s", why.text);
     }
-    if (!s->cache || !identity_of(s, maker)) {
-        return make(s, plan, maker, out, err);
-    }
-    enum status st = from_cache(s, plan, maker, out, err);
-    return st == ST_OK ? ST_OK : make_once(s, plan, maker, out, err);
+    return s->cache && identity_of(&g) ? keep_get(&kernel_entry, &g, err) : make_kernel(&g, err);
 }
 
 // A broken pack must not keep a kernel from being compiled, but when that fails too, the pack's
@@ -632,22 +638,15 @@ uint64_t store_us(const struct store * s, const struct kernel_spec * spec) {
     return aie_us(here.arch, aie_cycles(&here));
 }
 
-static enum status get(struct store * s, const struct kernel_spec * asked, bool may_compile,
-                       struct store_kernel ** out, struct error * err) {
-    if (!is_spec(asked)) {
-        return error_set(err, ST_INVALID, "kernel spec with op %d, arch %d, %d inputs",
-                         (int) asked->op, (int) asked->arch, asked->n_inputs);
-    }
-    struct kernel_spec spec = spec_here(s, asked);
-    uint64_t hash = spec_hash(&spec);
+static enum status get(struct store * s, const struct kernel_spec * canonical, uint64_t hash,
+                       bool may_compile, struct store_kernel ** out, struct error * err) {
     enum status st = ST_OK;
-
     pthread_mutex_lock(&s->lock);
-    struct entry * e = table_find(&s->kernels, &spec, hash);
+    struct entry * e = table_find(&s->kernels, canonical, hash);
     bool waited = e && e->state == ENTRY_BUILDING;
     if (e) {
         memory_pin(s, e);
-    } else if ((e = table_add(&s->kernels, &spec, hash))) {
+    } else if ((e = table_add(&s->kernels, canonical, hash))) {
         e->pins = 1;
     }
     while (waited && e->state == ENTRY_BUILDING) {
@@ -677,7 +676,12 @@ static enum status get(struct store * s, const struct kernel_spec * asked, bool 
 
 enum status store_get(struct store * s, const struct kernel_spec * spec, struct store_kernel ** out,
                       struct error * err) {
-    enum status st = get(s, spec, true, out, err);
+    if (!is_spec(spec)) {
+        return error_set(err, ST_INVALID, "kernel spec with op %d, arch %d, %d inputs",
+                         (int) spec->op, (int) spec->arch, spec->n_inputs);
+    }
+    struct kernel_spec here = spec_here(s, spec);
+    enum status st = get(s, &here, spec_hash(&here), true, out, err);
     if (st != ST_INVALID &&
         st != ST_UNSUPPORTED) { // one that is only missing is wanted all the more
         struct error why;
@@ -757,7 +761,7 @@ static bool can(struct store * s, const struct kernel_spec * spec_asked, enum ma
         return true;
     }
     struct store_kernel * kernel;
-    bool have = packs_have(&s->packs, &spec) && get(s, &spec, false, &kernel, NULL) == ST_OK;
+    bool have = packs_have(&s->packs, &spec) && get(s, &spec, hash, false, &kernel, NULL) == ST_OK;
     if (have) {
         store_put(s, kernel);
     }

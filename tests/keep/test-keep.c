@@ -1,4 +1,5 @@
-// keep: sizes say what they mean, and whatever took the name of the growth file stops nobody.
+// keep: sizes say what they mean, whatever took the name of the growth file stops nobody, and an
+// entry is got or made in the order that keep.h promises.
 #include "base/cmocka-all.h"
 #include "keep/keep.h"
 
@@ -93,11 +94,91 @@ static void file_size_limit(void ** state) {
     rmdir(path);
 }
 
+// ---- get or make ----
+
+struct play { // statuses that the parts give, in order, and the parts as they are called
+    enum status loads[2], lock, make, publish;
+    int n_loads;
+    char called[16];
+};
+
+static void note(struct play * p, const char * part) {
+    strncat(p->called, part, sizeof p->called - strlen(p->called) - 1);
+}
+
+static enum status play_load(void * user, struct error * err) {
+    struct play * p = user;
+    (void) err;
+    note(p, "l");
+    return p->loads[p->n_loads++];
+}
+
+static enum status play_lock(void * user, struct error * err) {
+    struct play * p = user;
+    note(p, "(");
+    return p->lock == ST_OK ? ST_OK : error_set(err, p->lock, "no lock");
+}
+
+static void play_unlock(void * user) {
+    note(user, ")");
+}
+
+static enum status play_make(void * user, struct error * err) {
+    struct play * p = user;
+    note(p, "m");
+    return p->make == ST_OK ? ST_OK : error_set(err, p->make, "not made");
+}
+
+static void play_put_aside(void * user) {
+    note(user, "a");
+}
+
+static enum status play_publish(void * user, struct error * err) {
+    struct play * p = user;
+    note(p, "p");
+    return p->publish == ST_OK ? ST_OK : error_set(err, p->publish, "disk full");
+}
+
+static void play_unkept(void * user, enum status st, struct error * why) {
+    assert_int_equal(st, why->status);
+    note(user, "u");
+}
+
+static void test_get(void ** state) {
+    (void) state;
+    static const struct keep_entry entry = {play_load,      play_lock,    play_unlock, play_make,
+                                            play_put_aside, play_publish, play_unkept};
+    const enum status none = ST_NOT_FOUND, bad = ST_CORRUPT, full = ST_IO;
+    const struct {
+        struct play play;
+        enum status st;
+        const char * called;
+    } cases[] = {
+        {{.loads = {ST_OK}}, ST_OK, "l"},
+        {{.loads = {none, ST_OK}}, ST_OK, "l(l)"}, // whoever held the lock made it
+        {{.loads = {none, none}}, ST_OK, "l(lmp)"},
+        {{.loads = {bad, bad}}, ST_OK, "l(lamp)"},
+        {{.loads = {bad, ST_OK}}, ST_OK, "l(l)"}, // mended meanwhile: nothing goes aside
+        {{.loads = {none, none}, .publish = full}, ST_OK, "l(lmpu)"},
+        {{.loads = {none, none}, .make = ST_UNSUPPORTED}, ST_UNSUPPORTED, "l(lm)"},
+        {{.loads = {none}, .lock = ST_BUSY}, ST_OK, "l(m"},
+        {{.loads = {none}, .lock = full}, ST_OK, "l(um"},
+        {{.loads = {bad}, .lock = full, .make = ST_UNSUPPORTED}, ST_UNSUPPORTED, "l(um"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct play p = cases[i].play;
+        struct error err = {0};
+        assert_int_equal(keep_get(&entry, &p, &err), cases[i].st);
+        assert_string_equal(p.called, cases[i].called);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes),
         cmocka_unit_test(in_the_place_of_growth),
         cmocka_unit_test(file_size_limit),
+        cmocka_unit_test(test_get),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
