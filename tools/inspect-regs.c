@@ -4,6 +4,7 @@
 #include "inspect.h"
 
 #include "aie/array/array.h"
+#include "aie/image/bd-fields.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -189,163 +190,60 @@ void reg_print(const struct reg * reg, struct buf * b) {
 
 // ---- fields ----
 
-enum field_form {
-    FORM_NUMBER,
-    FORM_HEX,
-    FORM_FLAG,   // the name alone, when set
-    FORM_STEP,   // stored less 1
-    FORM_SIGNED, // 7 bits
-};
-
-enum show {
-    WHEN_SET,
-    ALWAYS,
-    FOLLOWS, // when set, and when the field before it was told: a lock's number 0 tells as much as
-             // 1
-};
-
+// Of registers that are one word; those of descriptors are the compiler's table.
 struct field {
-    uint8_t word, hi, lo;
-    enum field_form form;
+    uint8_t hi, lo;
+    bool always; // else where it is not 0
     const char * name;
-    enum show show;
 };
 
 static const struct field control_fields[] = {
-    {0, 1, 1, FORM_NUMBER, "reset", ALWAYS},
-    {0, 3, 3, FORM_NUMBER, "out of order", WHEN_SET},
-    {0, 15, 8, FORM_NUMBER, "controller id", WHEN_SET},
+    {1, 1, true, "reset"},
+    {3, 3, false, "out of order"},
+    {15, 8, false, "controller id"},
     {0},
 };
 static const struct field core_control_fields[] = {
-    {0, 0, 0, FORM_NUMBER, "enable", ALWAYS},
-    {0, 1, 1, FORM_NUMBER, "reset", ALWAYS},
+    {0, 0, true, "enable"},
+    {1, 1, true, "reset"},
     {0},
 };
 static const struct field mux_fields[] = {
     // 1 = DMA
-    {0, 9, 8, FORM_NUMBER, "S2 from", ALWAYS},
-    {0, 11, 10, FORM_NUMBER, "S3 from", ALWAYS},
-    {0, 13, 12, FORM_NUMBER, "S6 from", ALWAYS},
-    {0, 15, 14, FORM_NUMBER, "S7 from", ALWAYS},
+    {9, 8, true, "S2 from"},
+    {11, 10, true, "S3 from"},
+    {13, 12, true, "S6 from"},
+    {15, 14, true, "S7 from"},
     {0},
 };
 static const struct field demux_fields[] = {
-    {0, 5, 4, FORM_NUMBER, "S2 to", ALWAYS},
-    {0, 7, 6, FORM_NUMBER, "S3 to", ALWAYS},
-    {0, 9, 8, FORM_NUMBER, "S4 to", ALWAYS},
-    {0, 11, 10, FORM_NUMBER, "S5 to", ALWAYS},
+    {5, 4, true, "S2 to"},
+    {7, 6, true, "S3 to"},
+    {9, 8, true, "S4 to"},
+    {11, 10, true, "S5 to"},
     {0},
 };
 
-static const struct field shim_bd[] = {
-    {0, 31, 0, FORM_NUMBER, "words", ALWAYS},
-    {1, 31, 0, FORM_HEX, "address", ALWAYS},
-    {2, 15, 0, FORM_HEX, "address high", WHEN_SET},
-    {2, 30, 30, FORM_FLAG, "packet", WHEN_SET},
-    {2, 23, 19, FORM_NUMBER, "packet id", FOLLOWS},
-    {2, 18, 16, FORM_NUMBER, "packet type", FOLLOWS},
-    {2, 29, 24, FORM_NUMBER, "out-of-order id", WHEN_SET},
-    {3, 29, 20, FORM_NUMBER, "d0 wrap", WHEN_SET},
-    {3, 19, 0, FORM_STEP, "d0 step", FOLLOWS},
-    {4, 29, 20, FORM_NUMBER, "d1 wrap", WHEN_SET},
-    {4, 19, 0, FORM_STEP, "d1 step", FOLLOWS},
-    {5, 19, 0, FORM_STEP, "d2 step", WHEN_SET},
-    {6, 25, 20, FORM_STEP, "iteration wrap", WHEN_SET},
-    {6, 19, 0, FORM_STEP, "iteration step", FOLLOWS},
-    {6, 31, 26, FORM_NUMBER, "iteration now", WHEN_SET},
-    {3, 30, 30, FORM_FLAG, "secure", WHEN_SET},
-    {4, 31, 30, FORM_NUMBER, "burst", WHEN_SET},
-    {5, 31, 28, FORM_NUMBER, "smid", WHEN_SET},
-    {5, 27, 24, FORM_NUMBER, "axcache", WHEN_SET},
-    {5, 23, 20, FORM_NUMBER, "qos", WHEN_SET},
-    {7, 12, 12, FORM_FLAG, "acquires", WHEN_SET},
-    {7, 3, 0, FORM_NUMBER, "acquire lock", FOLLOWS},
-    {7, 11, 5, FORM_SIGNED, "acquire value", FOLLOWS},
-    {7, 24, 18, FORM_SIGNED, "release value", WHEN_SET},
-    {7, 16, 13, FORM_NUMBER, "release lock", FOLLOWS},
-    {7, 26, 26, FORM_FLAG, "chained", WHEN_SET},
-    {7, 30, 27, FORM_NUMBER, "next BD", FOLLOWS},
-    {7, 31, 31, FORM_FLAG, "no TLAST", WHEN_SET},
-    {7, 25, 25, FORM_NUMBER, "valid", ALWAYS},
-    {0},
-};
-static const struct field mem_bd[] = {
-    {0, 16, 0, FORM_NUMBER, "words", ALWAYS},
-    {1, 18, 0, FORM_HEX, "word address", ALWAYS},
-    {0, 31, 31, FORM_FLAG, "packet", WHEN_SET},
-    {0, 27, 23, FORM_NUMBER, "packet id", FOLLOWS},
-    {0, 30, 28, FORM_NUMBER, "packet type", FOLLOWS},
-    {0, 22, 17, FORM_NUMBER, "out-of-order id", WHEN_SET},
-    {2, 26, 17, FORM_NUMBER, "d0 wrap", WHEN_SET},
-    {2, 16, 0, FORM_STEP, "d0 step", FOLLOWS},
-    {3, 26, 17, FORM_NUMBER, "d1 wrap", WHEN_SET},
-    {3, 16, 0, FORM_STEP, "d1 step", FOLLOWS},
-    {4, 26, 17, FORM_NUMBER, "d2 wrap", WHEN_SET},
-    {4, 16, 0, FORM_STEP, "d2 step", FOLLOWS},
-    {5, 16, 0, FORM_STEP, "d3 step", WHEN_SET},
-    {1, 31, 26, FORM_NUMBER, "d0 zeros before", WHEN_SET},
-    {3, 31, 27, FORM_NUMBER, "d1 zeros before", WHEN_SET},
-    {4, 30, 27, FORM_NUMBER, "d2 zeros before", WHEN_SET},
-    {5, 22, 17, FORM_NUMBER, "d0 zeros after", WHEN_SET},
-    {5, 27, 23, FORM_NUMBER, "d1 zeros after", WHEN_SET},
-    {5, 31, 28, FORM_NUMBER, "d2 zeros after", WHEN_SET},
-    {6, 22, 17, FORM_STEP, "iteration wrap", WHEN_SET},
-    {6, 16, 0, FORM_STEP, "iteration step", FOLLOWS},
-    {6, 28, 23, FORM_NUMBER, "iteration now", WHEN_SET},
-    {4, 31, 31, FORM_FLAG, "compressed", WHEN_SET},
-    {7, 15, 15, FORM_FLAG, "acquires", WHEN_SET},
-    {7, 7, 0, FORM_NUMBER, "acquire lock", FOLLOWS}, // 64 + n are the tile's own
-    {7, 14, 8, FORM_SIGNED, "acquire value", FOLLOWS},
-    {7, 30, 24, FORM_SIGNED, "release value", WHEN_SET},
-    {7, 23, 16, FORM_NUMBER, "release lock", FOLLOWS},
-    {1, 19, 19, FORM_FLAG, "chained", WHEN_SET},
-    {1, 25, 20, FORM_NUMBER, "next BD", FOLLOWS},
-    {2, 31, 31, FORM_FLAG, "no TLAST", WHEN_SET},
-    {7, 31, 31, FORM_NUMBER, "valid", ALWAYS},
-    {0},
-};
-static const struct field core_bd[] = {
-    {0, 13, 0, FORM_NUMBER, "words", ALWAYS},
-    {0, 27, 14, FORM_HEX, "word address", ALWAYS},
-    {1, 30, 30, FORM_FLAG, "packet", WHEN_SET},
-    {1, 23, 19, FORM_NUMBER, "packet id", FOLLOWS},
-    {1, 18, 16, FORM_NUMBER, "packet type", FOLLOWS},
-    {1, 29, 24, FORM_NUMBER, "out-of-order id", WHEN_SET},
-    {3, 20, 13, FORM_NUMBER, "d0 wrap", WHEN_SET},
-    {2, 12, 0, FORM_STEP, "d0 step", FOLLOWS},
-    {3, 28, 21, FORM_NUMBER, "d1 wrap", WHEN_SET},
-    {2, 25, 13, FORM_STEP, "d1 step", FOLLOWS},
-    {3, 12, 0, FORM_STEP, "d2 step", WHEN_SET},
-    {4, 18, 13, FORM_STEP, "iteration wrap", WHEN_SET},
-    {4, 12, 0, FORM_STEP, "iteration step", FOLLOWS},
-    {4, 24, 19, FORM_NUMBER, "iteration now", WHEN_SET},
-    {1, 31, 31, FORM_FLAG, "compressed", WHEN_SET},
-    {5, 12, 12, FORM_FLAG, "acquires", WHEN_SET},
-    {5, 3, 0, FORM_NUMBER, "acquire lock", FOLLOWS},
-    {5, 11, 5, FORM_SIGNED, "acquire value", FOLLOWS},
-    {5, 24, 18, FORM_SIGNED, "release value", WHEN_SET},
-    {5, 16, 13, FORM_NUMBER, "release lock", FOLLOWS},
-    {5, 26, 26, FORM_FLAG, "chained", WHEN_SET},
-    {5, 30, 27, FORM_NUMBER, "next BD", FOLLOWS},
-    {5, 31, 31, FORM_FLAG, "no TLAST", WHEN_SET},
-    {5, 25, 25, FORM_NUMBER, "valid", ALWAYS},
-    {0},
-};
-
-static const struct field * const bd_fields[TILE_KINDS] = {shim_bd, mem_bd, core_bd};
+_Static_assert((int) TILE_SHIM == IMAGE_SHIM && (int) TILE_MEM == IMAGE_MEM &&
+                   (int) TILE_CORE == IMAGE_CORE,
+               "kinds of tiles are those of image/bd-fields.h");
 
 int bd_words(enum tile_kind tile) {
-    return tile == TILE_CORE ? 6 : 8;
+    return tile == TILE_CORE ? IMAGE_CORE_BD_WORDS : IMAGE_BD_WORDS;
+}
+
+static int64_t value_of(enum bd_form form, uint32_t v) {
+    return form == BD_FORM_LESS_1               ? (int64_t) v + 1
+           : form == BD_FORM_SIGNED && v & 0x40 ? (int64_t) v - 0x80
+                                                : v;
 }
 
 int64_t bd_field(enum tile_kind tile, const uint32_t * words, const char * name) {
-    for (const struct field * f = bd_fields[tile]; f->name; f++) {
-        if (!strcmp(f->name, name)) {
-            uint32_t v = bits(words[f->word], f->hi, f->lo);
-            return f->form == FORM_STEP                 ? (int64_t) v + 1
-                   : f->form == FORM_SIGNED && v & 0x40 ? (int64_t) v - 0x80
-                                                        : v;
+    enum image_tile kind = (enum image_tile) tile;
+    for (int f = 0; f < BD_FIELDS; f++) {
+        if (image_bd_has(kind, (enum image_bd_field) f) && !strcmp(image_bd_fields[f].name, name)) {
+            return value_of(image_bd_fields[f].form,
+                            image_bd_get(kind, words, (enum image_bd_field) f));
         }
     }
     return 0;
@@ -368,43 +266,51 @@ int shim_dma_channel(bool is_master, int south, uint32_t mux, uint32_t demux) {
     return -1;
 }
 
-static void print_fields(const struct field * fields, const uint32_t * words, int only_word,
-                         uint32_t mask, struct buf * b) {
+// Of one register: those within the mask.
+static void print_fields(const struct field * fields, uint32_t value, uint32_t mask,
+                         struct buf * b) {
     const char * separator = "";
-    bool told = false;
     for (const struct field * f = fields; f->name; f++) {
-        uint32_t field_mask = bits(UINT32_MAX, f->hi, f->lo) << f->lo;
-        if ((only_word >= 0 && f->word != only_word) || !(field_mask & mask)) {
+        uint32_t v = bits(value, f->hi, f->lo);
+        if (bits(mask, f->hi, f->lo) && (v || f->always)) {
+            buf_printf(b, "%s%s %u", separator, f->name, v);
+            separator = ", ";
+        }
+    }
+}
+
+// Of one word alone, and the mask's bits of it; only_word -1: all.
+static void print_bd(enum image_tile tile, const uint32_t * words, int only_word, uint32_t mask,
+                     struct buf * b) {
+    const char * separator = "";
+    bool shown = false; // the field above
+    for (int i = 0; i < BD_FIELDS; i++) {
+        enum image_bd_field f = (enum image_bd_field) i;
+        const struct bd_info * info = &image_bd_fields[i];
+        const struct bd_place * at = &info->at[tile];
+        bool there = image_bd_has(tile, f);
+        if (there &&
+            ((only_word >= 0 && at->word != only_word) || !bits(mask, at->high, at->low))) {
             continue;
         }
-        uint32_t v = bits(words[f->word], f->hi, f->lo);
-        told = v != 0 || f->show == ALWAYS || (f->show == FOLLOWS && told);
-        if (!told) {
+        uint32_t v = image_bd_get(tile, words, f);
+        shown = there &&
+                (v || info->shown == BD_SHOWN_ALWAYS || (info->shown == BD_SHOWN_FOLLOWS && shown));
+        if (!shown) {
             continue;
         }
-        buf_printf(b, "%s%s", separator, f->name);
+        buf_printf(b, "%s%s", separator, info->name);
         separator = ", ";
-        switch (f->form) {
-        case FORM_NUMBER:
-            buf_printf(b, " %u", v);
-            break;
-        case FORM_HEX:
+        if (info->form == BD_FORM_HEX) {
             buf_printf(b, " 0x%x", v);
-            break;
-        case FORM_STEP:
-            buf_printf(b, " %u", v + 1);
-            break;
-        case FORM_SIGNED:
-            buf_printf(b, " %d", v & 0x40 ? (int) v - 0x80 : (int) v);
-            break;
-        case FORM_FLAG:
-            break;
+        } else if (info->form != BD_FORM_FLAG) {
+            buf_printf(b, " %lld", (long long) value_of(info->form, v));
         }
     }
 }
 
 void bd_print(enum tile_kind tile, const uint32_t * words, struct buf * b) {
-    print_fields(bd_fields[tile], words, -1, UINT32_MAX, b);
+    print_bd((enum image_tile) tile, words, -1, UINT32_MAX, b);
 }
 
 // ---- values in words ----
@@ -450,10 +356,10 @@ void reg_print_value(const struct reg * reg, uint32_t mask, uint32_t v, struct b
         }
         break;
     case REG_CONTROL:
-        print_fields(control_fields, &v, 0, mask, b);
+        print_fields(control_fields, v, mask, b);
         break;
     case REG_CORE_CONTROL:
-        print_fields(core_control_fields, &v, 0, mask, b);
+        print_fields(core_control_fields, v, mask, b);
         break;
     case REG_MASTER:
         print_master(reg, v, b);
@@ -476,7 +382,7 @@ void reg_print_value(const struct reg * reg, uint32_t mask, uint32_t v, struct b
         uint32_t words[8] = {0};
         if (reg->word < 8) {
             words[reg->word] = v;
-            print_fields(bd_fields[reg->tile], words, (int) reg->word, mask, b);
+            print_bd((enum image_tile) reg->tile, words, (int) reg->word, mask, b);
         }
         break;
     }

@@ -1,8 +1,11 @@
-// array/bd: the bit layouts of descriptors and queue words. A value that its field
-// cannot hold is a bug of the caller; no bit ever spills into a neighbour's field.
+// array/bd: what a transfer is to be, as descriptors and queue words. Where their fields lie is the
+// table of image/bd-fields.def.
 #include "array.h"
 
+#include "aie/image/bd-fields.h"
+
 #include <assert.h>
+#include <string.h>
 
 uint32_t array_queue_word(int bd, int repeat, bool token) {
     assert(bd >= 0 && bd < ARRAY_MEM_BDS && repeat >= 1 && repeat <= ARRAY_MAX_REPEAT);
@@ -11,111 +14,96 @@ uint32_t array_queue_word(int bd, int repeat, bool token) {
 
 // ---- fields ----
 
-static uint32_t field(uint32_t value, int width, int at) {
-    uint32_t mask = (1u << width) - 1;
-    assert(value <= mask);
-    return (value & mask) << at;
-}
+// A descriptor that is being written.
+struct bd_writer {
+    enum image_tile tile;
+    uint32_t * words;
+};
 
-// Steps and iterations are kept less one; 0 stands for 1.
-static uint32_t field_less_1(uint32_t value, int width, int at) {
-    return field(value ? value - 1 : 0, width, at);
-}
-
-static uint32_t lock_change(int value) {
-    assert(value >= -64 && value < 64);
-    return (uint32_t) value & 0x7f;
-}
-
-// A step between runs of 0 cannot be said.
-static uint32_t iteration(const struct array_bd * bd, int step_width) {
-    assert(bd->iterations <= 1 || bd->iteration_step >= 1);
-    return bd->iterations <= 1 ? 0
-                               : field_less_1(bd->iterations, 6, step_width) |
-                                     field_less_1(bd->iteration_step, step_width, 0);
-}
-
-static void check_plain(const struct array_bd * bd) { // what only a memtile has is not asked for
-    assert(bd->wrap[2] == 0 && bd->step[3] == 0);
-    for (int d = 0; d < 3; d++) {
-        assert(bd->before[d] == 0 && bd->after[d] == 0);
+static void put(const struct bd_writer * w, enum image_bd_field f, uint32_t value) {
+    enum bd_form form = image_bd_fields[f].form;
+    if (form == BD_FORM_LESS_1) { // 0 stands for 1
+        value -= value > 0;
+    } else if (form == BD_FORM_SIGNED) {
+        assert((int) value >= -64 && (int) value < 64);
+        value &= 0x7f;
     }
-    (void) bd;
+    image_bd_set(w->tile, w->words, f, value);
 }
 
-// The word with chain and locks, which core and shim descriptors share.
-static uint32_t chain_and_locks(const struct array_bd * bd) {
-    uint32_t w = 1u << 25; // valid
+// What only a memtile has is not asked of others.
+static void put_where_there(const struct bd_writer * w, int f, uint32_t value) {
+    if (image_bd_has(w->tile, (enum image_bd_field) f)) {
+        put(w, (enum image_bd_field) f, value);
+    } else {
+        assert(value == 0);
+    }
+}
+
+// Locks are numbered from `own` on: a neighbour's come first.
+static void put_common(const struct bd_writer * w, const struct array_bd * bd, int own) {
+    static const int steps[] = {BD_STEP0, BD_STEP1, BD_STEP2, BD_STEP3};
+    static const int wraps[] = {BD_WRAP0, BD_WRAP1, BD_WRAP2};
+    assert(bd->words > 0);
+    put(w, BD_WORDS, bd->words);
+    for (int d = 0; d < 4; d++) {
+        put_where_there(w, steps[d], bd->step[d]);
+    }
+    for (int d = 0; d < 3; d++) {
+        put_where_there(w, wraps[d], bd->wrap[d]);
+        assert(bd->wrap[d] || (bd->before[d] == 0 && bd->after[d] == 0));
+        put_where_there(w, BD_BEFORE0 + d, bd->before[d]);
+        put_where_there(w, BD_AFTER0 + d, bd->after[d]);
+    }
+    if (bd->iterations > 1) {
+        assert(bd->iteration_step >= 1); // a step between runs of 0 cannot be said
+        put(w, BD_ITERATIONS, bd->iterations);
+        put(w, BD_ITERATION_STEP, bd->iteration_step);
+    }
     if (bd->next >= 0) {
-        w |= field((uint32_t) bd->next, 4, 27) | 1u << 26;
+        put(w, BD_NEXT, (uint32_t) bd->next);
+        put(w, BD_CHAINED, 1);
     }
     if (bd->release >= 0) {
-        w |= lock_change(bd->release_value) << 18 | field((uint32_t) bd->release, 4, 13);
+        put(w, BD_RELEASE_VALUE, (uint32_t) bd->release_value);
+        put(w, BD_RELEASE, (uint32_t) (own + bd->release));
     }
     if (bd->acquire >= 0) {
-        w |= 1u << 12 | lock_change(bd->acquire_value) << 5 | field((uint32_t) bd->acquire, 4, 0);
+        put(w, BD_ACQUIRES, 1);
+        put(w, BD_ACQUIRE_VALUE, (uint32_t) bd->acquire_value);
+        put(w, BD_ACQUIRE, (uint32_t) (own + bd->acquire));
     }
-    return w;
+    put(w, BD_VALID, 1);
 }
 
 // ---- descriptors ----
 
 void array_core_bd(const struct array_bd * bd, uint32_t words[6]) {
-    check_plain(bd);
-    assert(bd->words > 0 && bd->address % 4 == 0);
-    words[0] = field(bd->address / 4, 14, 14) | field(bd->words, 14, 0);
-    words[1] = 0; // no packet header
-    words[2] = field_less_1(bd->step[1], 13, 13) | field_less_1(bd->step[0], 13, 0);
-    words[3] =
-        field(bd->wrap[1], 8, 21) | field(bd->wrap[0], 8, 13) | field_less_1(bd->step[2], 13, 0);
-    words[4] = iteration(bd, 13);
-    words[5] = chain_and_locks(bd);
+    struct bd_writer w = {IMAGE_CORE, words};
+    memset(words, 0, IMAGE_CORE_BD_WORDS * sizeof *words);
+    assert(bd->address % 4 == 0);
+    put(&w, BD_ADDRESS, bd->address / 4);
+    put_common(&w, bd, 0);
 }
 
 enum { MEM_OWN_LOCKS = 64, MEM_OWN_WORDS = 0x20000 }; // the west neighbour's come first
 
 void array_mem_bd(const struct array_bd * bd, uint32_t words[8]) {
-    assert(bd->words > 0 && bd->address % 4 == 0 && bd->address < ARRAY_MEM_BYTES);
+    struct bd_writer w = {IMAGE_MEM, words};
+    memset(words, 0, IMAGE_BD_WORDS * sizeof *words);
+    assert(bd->address % 4 == 0 && bd->address < ARRAY_MEM_BYTES && bd->next < ARRAY_MEM_BDS);
     assert(bd->acquire < ARRAY_MEM_LOCKS && bd->release < ARRAY_MEM_LOCKS);
-    for (int d = 0; d < 3; d++) {
-        assert(bd->wrap[d] || (bd->before[d] == 0 && bd->after[d] == 0));
-    }
-    words[0] = field(bd->words, 17, 0);
-    words[1] = field(bd->before[0], 6, 26) | (MEM_OWN_WORDS + bd->address / 4);
-    if (bd->next >= 0) {
-        assert(bd->next < ARRAY_MEM_BDS);
-        words[1] |= (uint32_t) bd->next << 20 | 1u << 19;
-    }
-    words[2] = field(bd->wrap[0], 10, 17) | field_less_1(bd->step[0], 17, 0);
-    words[3] =
-        field(bd->before[1], 5, 27) | field(bd->wrap[1], 10, 17) | field_less_1(bd->step[1], 17, 0);
-    words[4] =
-        field(bd->before[2], 4, 27) | field(bd->wrap[2], 10, 17) | field_less_1(bd->step[2], 17, 0);
-    words[5] = field(bd->after[2], 4, 28) | field(bd->after[1], 5, 23) |
-               field(bd->after[0], 6, 17) | field_less_1(bd->step[3], 17, 0);
-    words[6] = iteration(bd, 17);
-    words[7] = 1u << 31; // valid
-    if (bd->release >= 0) {
-        words[7] |= lock_change(bd->release_value) << 24 | (uint32_t) (MEM_OWN_LOCKS + bd->release)
-                                                               << 16;
-    }
-    if (bd->acquire >= 0) {
-        words[7] |= 1u << 15 | lock_change(bd->acquire_value) << 8 |
-                    (uint32_t) (MEM_OWN_LOCKS + bd->acquire);
-    }
+    put(&w, BD_ADDRESS, MEM_OWN_WORDS + bd->address / 4);
+    put_common(&w, bd, MEM_OWN_LOCKS);
 }
+
+enum { SHIM_CACHE = 2 }; // attributes as in every real kernel
 
 void array_shim_bd(const struct array_bd * bd, const struct aie_target * target,
                    uint32_t words[8]) {
-    check_plain(bd);
-    assert(bd->words > 0);
-    words[0] = bd->words;
-    words[1] = words[2] = 0; // the address is patched at dispatch
-    words[3] = field(bd->wrap[0], 10, 20) | field_less_1(bd->step[0], 20, 0);
-    words[4] =
-        target->shim_burst << 30 | field(bd->wrap[1], 10, 20) | field_less_1(bd->step[1], 20, 0);
-    words[5] =
-        2u << 24 | field_less_1(bd->step[2], 20, 0); // cache attributes as in every real kernel
-    words[6] = iteration(bd, 20);
-    words[7] = chain_and_locks(bd);
+    struct bd_writer w = {IMAGE_SHIM, words};
+    memset(words, 0, IMAGE_BD_WORDS * sizeof *words); // the address is patched at dispatch
+    put(&w, BD_BURST, target->shim_burst);
+    put(&w, BD_CACHE, SHIM_CACHE);
+    put_common(&w, bd, 0);
 }

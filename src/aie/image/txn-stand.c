@@ -1,43 +1,34 @@
 // txn-stand: see the header.
 #include "txn-stand.h"
 
+#include "bd-fields.h"
+
 #include <string.h>
 
-enum { BD_STEP = 0x20, QUEUE_STEP = 8 };
+enum { QUEUE_STEP = 8 };
 
-// A kind of tile, as far as this goes. Places in a descriptor are a word and its lowest bit.
+// A kind of tile, as far as this goes.
 struct kind {
+    enum image_tile tile;
     uint32_t bds, n_bds, n_words; // registers
     uint32_t queues, n_queues;    // of S2MM channels and, behind them, MM2S ones
-    int chain_word, chain, follows;
-    int iteration_word, iterations, current;
 };
 
 static const struct kind core_kind = {
+    .tile = IMAGE_CORE,
     .bds = CORE_BD,
     .n_bds = STAND_CORE_BDS,
-    .n_words = 6,
+    .n_words = IMAGE_CORE_BD_WORDS,
     .queues = CORE_S2MM_QUEUE,
     .n_queues = 4,
-    .chain_word = 5,
-    .chain = 27,
-    .follows = 26,
-    .iteration_word = 4,
-    .iterations = 13,
-    .current = 19,
 };
 static const struct kind mem_kind = {
+    .tile = IMAGE_MEM,
     .bds = MEM_BD,
     .n_bds = STAND_MEM_BDS,
-    .n_words = 8,
+    .n_words = IMAGE_BD_WORDS,
     .queues = MEM_S2MM_QUEUE,
     .n_queues = 12,
-    .chain_word = 1,
-    .chain = 20,
-    .follows = 19,
-    .iteration_word = 6,
-    .iterations = 17,
-    .current = 23,
 };
 
 struct tile {
@@ -64,9 +55,9 @@ static void forget(const struct tile * t) {
 // ---- tasks ----
 
 static void move_on(const struct kind * k, struct stand_bd * bd, uint32_t runs) {
-    uint32_t * w = &bd->words[k->iteration_word];
-    uint32_t n = (*w >> k->iterations & 63) + 1, current = *w >> k->current & 63;
-    *w = (*w & ~(63u << k->current)) | (current + runs) % n << k->current;
+    uint32_t n = image_bd_get(k->tile, bd->words, BD_ITERATIONS) + 1;
+    uint32_t now = image_bd_get(k->tile, bd->words, BD_ITERATION);
+    image_bd_set(k->tile, bd->words, BD_ITERATION, (now + runs) % n);
 }
 
 // Runs a chain so many times. One that is not known, or leads to what is not, may run any of them.
@@ -79,9 +70,8 @@ static void run(const struct tile * t, uint32_t task) {
             return;
         }
         move_on(k, &t->bds[bd], runs);
-        uint32_t chain = t->bds[bd].words[k->chain_word];
-        more = chain >> k->follows & 1;
-        bd = chain >> k->chain & (k->n_bds > 16 ? 63 : 15);
+        more = image_bd_get(k->tile, t->bds[bd].words, BD_CHAINED);
+        bd = image_bd_get(k->tile, t->bds[bd].words, BD_NEXT);
     }
 }
 
@@ -92,22 +82,24 @@ static void see_word(const struct tile * t, uint32_t offset, uint32_t value) {
     uint32_t queue = offset - t->kind->queues, bd = offset - t->kind->bds;
     if (queue < t->kind->n_queues * QUEUE_STEP && queue % QUEUE_STEP == 0) {
         run(t, value);
-    } else if (bd < t->kind->n_bds * BD_STEP) {
-        t->bds[bd / BD_STEP].known = false;
+    } else if (bd < t->kind->n_bds * IMAGE_BD_STEP) {
+        t->bds[bd / IMAGE_BD_STEP].known = false;
     }
 }
 
 // Whole descriptors, and nothing else: how many they are. Those of a core have a gap between them.
 static uint32_t whole_bds(const struct tile * t, const struct image_command * c) {
     uint32_t at = (c->addr & 0xfffff) - t->kind->bds, words = t->kind->n_words;
-    bool whole = at % BD_STEP == 0 && c->n_words && c->n_words % words == 0 &&
-                 (c->n_words == words || 4 * words == BD_STEP);
+    bool whole = at % IMAGE_BD_STEP == 0 && c->n_words && c->n_words % words == 0 &&
+                 (c->n_words == words || 4 * words == IMAGE_BD_STEP);
     uint32_t n = c->n_words / words;
-    return whole && at / BD_STEP < t->kind->n_bds && n <= t->kind->n_bds - at / BD_STEP ? n : 0;
+    return whole && at / IMAGE_BD_STEP < t->kind->n_bds && n <= t->kind->n_bds - at / IMAGE_BD_STEP
+               ? n
+               : 0;
 }
 
 static bool has_block(const struct tile * t, const struct image_command * c) {
-    uint32_t first = ((c->addr & 0xfffff) - t->kind->bds) / BD_STEP, n = whole_bds(t, c);
+    uint32_t first = ((c->addr & 0xfffff) - t->kind->bds) / IMAGE_BD_STEP, n = whole_bds(t, c);
     uint32_t bytes = 4 * t->kind->n_words;
     bool same = n > 0;
     for (uint32_t i = 0; i < n; i++) {
