@@ -29,8 +29,7 @@
         .batch = 30000,               /* [bench] */                                                \
         .unpack_slice = {7000, 9000}, /* [bench] */                                                \
         .unpack_turn = {3000, 3000},  /* [bench] */                                                \
-        .attention_step = 40000,      /* [bench] */                                                \
-        .attention_lone = 4 << 20     /* [bench] */
+        .attention_step = 40000       /* [bench] */
 
 static const struct aie_times chips[AIE_ARCH_COUNT] = {
     [AIE_ARCH_AIE2] =

@@ -56,7 +56,6 @@ struct aie_times {
 
     // Attention.
     int attention_step; // of an item
-    int attention_lone; // most of an item of few rows, by a core among other programs
 };
 
 const struct aie_times * aie_times(enum aie_arch arch); // never NULL for a known arch

@@ -1,16 +1,20 @@
 // attention: FLASH_ATTN_EXT on the array. One kernel, or where that would take too long one for
-// each batch and so many queries of it. Keys and values of f32 are made bf16 by the array first,
-// those of q8_0 and q4_0 go to the cores as they are; a mask whose rows do not begin on words is
-// laid out by the host. What else the kernel does not take (head sizes, other quantized keys) is
-// left to the CPU.
+// each batch and so many queries, heads and keys of it; what kernels made of some keys each is put
+// together by the host (attention-parts.c), so that there is no limit to keys but memory. Keys and
+// values of f32 are made bf16 by the array first, those of q8_0 and q4_0 go to the cores as they
+// are; a mask whose rows do not begin on words is laid out by the host. What else the kernel does
+// not take (head sizes, other quantized keys) is left to the CPU.
 //
 // Of many queries, as a prompt has them, most do not see all keys: those behind them, those that a
 // window has left. The host reads the mask, goes by a few queries at a time, and leaves out the
 // keys that none of them sees.
+#include "attention-parts.h"
 #include "kept.h"
 #include "mat.h"
 #include "moves.h"
 #include "touch.h"
+
+#include "aie/ops/attention/attention.h"
 
 #include <string.h>
 
@@ -78,16 +82,34 @@ static struct attend attend_of(const struct ggml_tensor * node) {
 
 // ---- kernels ----
 
-// Queries, keys and batches that one kernel takes; all batches, or one of them.
+// Queries, heads of K and V, keys and batches that one kernel takes; all batches, or one of them.
 struct part {
-    int64_t query, queries, key, keys, batch, batches;
+    int64_t query, queries, head, heads, key, keys, batch, batches;
+    bool open;  // its results are put together with those of other keys
+    bool sinks; // an open one's: the first keys have them
 };
+
+// Heads of Q to a head of K and V.
+static int64_t group_of(const struct attend * a) {
+    return a->in[Q].ne[2] / a->in[K].ne[2];
+}
+
+// Results of open parts: rows of all heads, query by query, each with what it ends with.
+static struct tensor open_results(const struct attend * a, const struct part * p) {
+    int64_t words = a->out.ne[0] + AT_PART_WORDS, heads = p->heads * group_of(a);
+    struct tensor t =
+        tensor_contiguous(DTYPE_F32, (const int64_t[TENSOR_DIMS]){words, heads, p->queries, 1});
+    t.nb[2] = t.nb[1] * a->in[Q].ne[2];
+    t.nb[3] = t.nb[2] * p->queries;
+    return t;
+}
 
 static struct kernel_spec spec_of(const struct attend * a, enum aie_arch arch,
                                   const struct part * p) {
     struct kernel_spec spec = {.op = KERNEL_OP_FLASH_ATTN_EXT, .arch = arch};
+    int64_t heads = p->heads * group_of(a);
     for (int i = 0; i < INPUTS; i++) {
-        if (!a->there[i]) {
+        if (!a->there[i] || (i == SINKS && p->open && !p->sinks)) {
             spec.inputs[i] = tensor_contiguous(i == MASK ? DTYPE_F16 : DTYPE_F32,
                                                (const int64_t[TENSOR_DIMS]){0, 1, 1, 1});
             continue;
@@ -106,7 +128,16 @@ static struct kernel_spec spec_of(const struct attend * a, enum aie_arch arch,
         spec.inputs[MASK].ne[0] = GGML_PAD(p->keys, a->staged[MASK] ? 2 : 1);
         spec.inputs[MASK].ne[1] = p->queries;
     }
+    if (p->heads < a->in[K].ne[2]) {
+        spec.inputs[K].ne[2] = spec.inputs[V].ne[2] = p->heads;
+        spec.inputs[Q].ne[2] = spec.output.ne[1] = heads;
+        spec.inputs[MASK].ne[2] = spec.inputs[MASK].ne[2] > 1 ? heads : 1;
+        spec.inputs[SINKS].ne[0] = spec.inputs[SINKS].ne[0] ? heads : 0;
+    }
     spec.output.nb[3] = spec.output.nb[2] * p->queries;
+    if (p->open) {
+        spec.output = open_results(a, p);
+    }
     memcpy(spec.params, a->params, sizeof a->params);
     return spec;
 }
@@ -116,18 +147,54 @@ static bool can(struct npu * npu, const struct attend * a, struct part part) {
     return plan_can(npu->store, &spec, false);
 }
 
-// What one kernel does; false: there is none.
+// And what is left of queries, heads and keys behind such parts.
+static bool can_all(struct npu * npu, const struct attend * a, struct part p) {
+    bool good = true;
+    for (int rest = 0; rest < 8 && good; rest++) {
+        struct part some = p;
+        some.queries = rest & 1 ? a->in[Q].ne[1] % p.queries : p.queries;
+        some.heads = rest & 2 ? a->in[K].ne[2] % p.heads : p.heads;
+        some.keys = rest & 4 ? a->in[K].ne[1] % p.keys : p.keys;
+        some.sinks = !(rest & 4); // with fewer keys others have them
+        good = !some.queries || !some.heads || !some.keys || can(npu, a, some);
+    }
+    return good;
+}
+
+static int64_t halved(int64_t n, int64_t to) {
+    return n > to ? GGML_PAD((n + 1) / 2, to) : 0;
+}
+
+// May heads be computed apart? Not where what one has depends on how many there are.
+static bool has_heads_apart(const struct attend * a) {
+    return !a->params[AT_ARG_MAX_BIAS] &&
+           (!a->there[MASK] || a->in[MASK].ne[2] == 1 || a->in[MASK].ne[2] == a->in[Q].ne[2]);
+}
+
+// What one kernel does; false: there is none. A batch, then queries as long as there are enough to
+// share keys and values among, then heads as long as there is one for each column; keys at last,
+// for the host has to put them together. p is what was tried last.
 static bool cut(struct npu * npu, const struct attend * a, struct part * p) {
-    int64_t queries = a->in[Q].ne[1], batches = a->in[Q].ne[3];
-    *p = (struct part){.queries = queries, .keys = a->in[K].ne[1], .batches = batches};
+    enum { FEW_QUERIES = 16, HEADS = ARRAY_COLUMNS_MOST };
+    int64_t keys = a->in[K].ne[1], heads = a->in[K].ne[2];
+    *p = (struct part){.queries = a->in[Q].ne[1],
+                       .heads = heads,
+                       .keys = keys,
+                       .batches = a->in[Q].ne[3],
+                       .sinks = true};
     if (can(npu, a, *p)) {
         return true;
     }
-    for (p->batches = 1; p->queries > 0; p->queries = p->queries > 1 ? (p->queries + 1) / 2 : 0) {
-        struct part rest = *p;
-        rest.queries = queries % p->queries;
-        if (can(npu, a, *p) && (!rest.queries || can(npu, a, rest))) {
-            return true;
+    p->batches = 1;
+    int64_t * const of[] = {&p->queries, &p->heads, &p->keys};
+    const int64_t least[] = {FEW_QUERIES, has_heads_apart(a) ? HEADS : heads, SEEN_QUERIES};
+    for (int i = 0; i < 3; i++) {
+        for (int64_t n = *of[i]; n; n = halved(n, least[i])) {
+            *of[i] = n;
+            p->open = p->keys < keys;
+            if (can_all(npu, a, *p)) {
+                return true;
+            }
         }
     }
     return false;
@@ -137,24 +204,75 @@ static char * at(const struct view * v, int64_t batch, int64_t row, int dim) {
     return v->data + (size_t) batch * v->nb[3] + (size_t) row * v->nb[dim];
 }
 
+// to: where results of an open part go.
 static enum status send(struct hsa_stream * s, const struct attend * a, const struct part * p,
-                        struct error * err) {
+                        char * to, struct error * err) {
     struct kernel_spec spec = spec_of(a, s->device->npu->arch, p);
     int64_t shared = p->batch / (a->in[Q].ne[3] / a->in[K].ne[3]);
+    size_t kv_head = (size_t) p->head, head = kv_head * (size_t) group_of(a);
     char * places[PLAN_OPERANDS] = {
-        at(&a->in[Q], p->batch, p->query, 1),
-        at(&a->in[K], shared, p->key, 1),
-        at(&a->in[V], shared, p->key, 1),
+        at(&a->in[Q], p->batch, p->query, 1) + head * a->in[Q].nb[2],
+        at(&a->in[K], shared, p->key, 1) + kv_head * a->in[K].nb[2],
+        at(&a->in[V], shared, p->key, 1) + kv_head * a->in[V].nb[2],
     };
     if (a->there[MASK]) {
-        places[MASK] = at(&a->in[MASK], p->batch % a->in[MASK].ne[3], p->query, 1) +
-                       (size_t) p->key * a->in[MASK].nb[0];
+        const struct view * mask = &a->in[MASK];
+        places[MASK] = at(mask, p->batch % mask->ne[3], p->query, 1) +
+                       (size_t) p->key * mask->nb[0] + (mask->ne[2] > 1 ? head * mask->nb[2] : 0);
     }
     if (a->there[SINKS]) {
-        places[SINKS] = a->in[SINKS].data;
+        places[SINKS] = a->in[SINKS].data + head * a->in[SINKS].nb[0];
     }
-    places[spec.n_inputs] = at(&a->out, p->batch, p->query, 2);
+    places[spec.n_inputs] = p->open ? to + head * (size_t) spec.output.nb[1]
+                                    : at(&a->out, p->batch, p->query, 2) + head * a->out.nb[1];
     return npu_dispatch(s, &spec, places, err);
+}
+
+// ---- keys by parts ----
+
+// Bytes that open parts of so many queries want: of all keys, each.
+static size_t open_bytes(const struct attend * a, const struct part * each) {
+    struct tensor one = open_results(a, each);
+    int64_t parts = (a->in[K].ne[1] + each->keys - 1) / each->keys;
+    return each->open ? (size_t) (one.nb[3] * parts) : 0;
+}
+
+// All heads and keys of some queries; keys that are more than each kernel takes by parts, which
+// have room.
+static enum status send_parts(struct hsa_stream * s, const struct attend * a,
+                              const struct part * all, const struct part * each, char * room,
+                              struct error * err) {
+    enum status st = ST_OK;
+    struct part p = *all;
+    p.open = all->keys > each->keys;
+    size_t step = p.open ? (size_t) open_results(a, all).nb[3] : 0, n = 0;
+    for (int64_t key = 0; key < all->keys; key += each->keys, n++) {
+        int64_t keys = all->keys - key;
+        p.key = all->key + key;
+        p.keys = keys < each->keys ? keys : each->keys;
+        p.sinks = key == 0;
+        for (p.head = 0; p.head < all->heads && st == ST_OK; p.head += each->heads) {
+            int64_t heads = all->heads - p.head;
+            p.heads = heads < each->heads ? heads : each->heads;
+            st = send(s, a, &p, room + n * step, err);
+        }
+    }
+    if (!p.open || st != ST_OK) {
+        return st;
+    }
+    kept_void(s->npu->kept);
+    st = stream_wait(s, err);
+    if (st == ST_OK) {
+        struct view rows = a->out;
+        rows.data = at(&a->out, all->batch, all->query, 2);
+        rows.ne[2] = all->queries;
+        rows.ne[3] = 1;
+        hsac_host_begin(s->device->agent, room, n * step);
+        touch_begin(s->device->agent, &rows);
+        attention_merge(room, n, step, &rows);
+        touch_end(s->device->agent, &rows);
+    }
+    return st;
 }
 
 // ---- keys that nobody sees ----
@@ -171,7 +289,8 @@ static void see_row(const uint16_t * row, int64_t keys, int64_t * from, int64_t 
 
 // The part with the keys that its queries see, if there is a kernel for so many. The last queries
 // come first: where each sees those before it, they see all that there is to be seen.
-static struct part seen(struct npu * npu, const struct attend * a, struct part p) {
+static struct part seen(struct npu * npu, const struct attend * a, struct part p,
+                        const struct part * each) {
     const struct view * mask = &a->in[MASK];
     int64_t keys = a->in[K].ne[1], from = keys, to = 0;
     for (int64_t b = 0; b < (p.batches > 1 ? mask->ne[3] : 1); b++) {
@@ -187,7 +306,11 @@ static struct part seen(struct npu * npu, const struct attend * a, struct part p
     less.key = from < to ? from / SEEN_QUERIES * SEEN_QUERIES : 0; // none: any will do
     less.keys = GGML_PAD(from < to ? to - less.key : 1, SEEN_QUERIES);
     less.keys = less.keys < keys - less.key ? less.keys : keys - less.key;
-    return can(npu, a, less) ? less : p;
+    struct part one = less;
+    one.keys = less.keys < each->keys ? less.keys : each->keys;
+    one.heads = each->heads;
+    one.open = less.keys > each->keys;
+    return can(npu, a, one) ? less : p;
 }
 
 // Whether the mask is worth reading, and here. What is sent then depends on it.
@@ -267,14 +390,18 @@ enum status attention_check(struct hsa_device * device, const struct ggml_tensor
     }
     struct kernel_spec spec = spec_of(&a, device->npu->arch, &part);
     struct error why;
+    if (store_us(device->npu->store, &spec) > HSAC_MOST_US) {
+        return refuse(node, "the smallest part of it takes longer than runtimes wait", err);
+    }
     store_why_not(device->npu->store, &spec, &why);
     return refuse(node, why.text, err);
 }
 
-// Operands that the kernel does not take as they are, in scratch.
+// Operands that the kernel does not take as they are, in scratch; behind them there is room for
+// parts.
 static enum status stage(struct hsa_stream * s, const struct ggml_tensor * node, struct attend * a,
-                         struct error * err) {
-    size_t bytes = 0;
+                         size_t parts, char ** parts_at, struct error * err) {
+    size_t bytes = parts;
     for (int i = 0; i < INPUTS; i++) {
         bytes += a->staged[i] ? GGML_PAD(view_bytes(&a->in[i]), BUFFER_ALIGNMENT) : 0;
     }
@@ -300,6 +427,7 @@ static enum status stage(struct hsa_stream * s, const struct ggml_tensor * node,
         given.ne[1] = to.ne[1];
         st = st == ST_OK ? npu_copy_by_host(s, &given, &to, err) : st;
     }
+    *parts_at = room;
     return st;
 }
 
@@ -309,22 +437,26 @@ enum status attention_run(struct hsa_stream * s, struct ggml_tensor * node, stru
         return st;
     }
     struct attend a = attend_of(node);
-    struct part part;
-    if (!cut(s->device->npu, &a, &part)) {
+    struct part each;
+    if (!cut(s->device->npu, &a, &each)) {
         return refuse(node, "no kernel", err);
     }
-    st = stage(s, node, &a, err);
+    char * room = NULL;
+    st = stage(s, node, &a, open_bytes(&a, &each), &room, err);
     bool look = false;
     st = st == ST_OK ? look_at_mask(s, node, &a, &look, err) : st;
     int64_t queries = a.in[Q].ne[1], batches = a.in[Q].ne[3];
-    int64_t most = look && part.queries > SEEN_QUERIES ? SEEN_QUERIES : part.queries;
-    for (int64_t b = 0; b < batches; b += part.batches) {
+    int64_t most = look && each.queries > SEEN_QUERIES ? SEEN_QUERIES : each.queries;
+    for (int64_t b = 0; b < batches; b += each.batches) {
         for (int64_t q = 0; q < queries && st == ST_OK; q += most) {
-            part.query = q;
-            part.queries = queries - q < most ? queries - q : most;
-            part.batch = b;
-            struct part less = look ? seen(s->device->npu, &a, part) : part;
-            st = send(s, &a, &less, err);
+            struct part all = {.query = q,
+                               .queries = queries - q < most ? queries - q : most,
+                               .heads = a.in[K].ne[2],
+                               .keys = a.in[K].ne[1],
+                               .batch = b,
+                               .batches = each.batches};
+            all = look ? seen(s->device->npu, &a, all, &each) : all;
+            st = send_parts(s, &a, &all, &each, room, err);
         }
     }
     return st;

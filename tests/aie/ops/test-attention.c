@@ -16,6 +16,7 @@ struct shape {
 // Bits of quantized ones, which come as words; 0: they are of the shape's type.
 static int k_bits, v_bits;
 static bool head_masks; // each head has its own
+static bool parts;      // results are parts, to be put together with those of other keys
 
 // ---- operands ----
 
@@ -65,8 +66,9 @@ static struct kernel_spec spec_of(const struct shape * s) {
         spec.inputs[AT_SINKS] = tensor_contiguous(DTYPE_F32, (const int64_t[4]){s->heads, 1, 1, 1});
         spec.n_inputs = 5;
     }
+    int64_t words = s->dv + (parts ? AT_PART_WORDS : 0);
     spec.output =
-        tensor_contiguous(DTYPE_F32, (const int64_t[4]){s->dv, s->heads, s->queries, s->batches});
+        tensor_contiguous(DTYPE_F32, (const int64_t[4]){words, s->heads, s->queries, s->batches});
     memcpy(spec.params, args, sizeof args);
     return spec;
 }
@@ -152,6 +154,24 @@ static double slope_of(const struct shape * s, int64_t head) {
                : pow(2, -(double) s->max_bias / 2 / whole * (2 * ((double) head - whole) + 1));
 }
 
+// What a part ends with: the largest score in all lanes, and a sum of exponentials in each.
+static void check_end(const struct rig * r, const struct kernel_spec * spec, const int64_t at[4],
+                      double most, double sum) {
+    double m = get(r, spec, spec->n_inputs, at[0], at[1], at[2], at[3]), all = 0;
+    for (int64_t i = 0; i < AT_LANES; i++) {
+        all += get(r, spec, spec->n_inputs, at[0] + AT_LANES + i, at[1], at[2], at[3]);
+    }
+    if (sum == 0) {
+        assert_true(all == 0);
+        return;
+    }
+    double error = (m + log(all)) - (most + log(sum));
+    if (!(fabs(error) < 0.02)) {
+        fail_msg("the sum of a row is %g, of a largest score %g, instead of %g of %g", all, m, sum,
+                 most);
+    }
+}
+
 // The squares of the errors and of the results, of one row.
 static void check_row(const struct rig * r, const struct kernel_spec * spec, const struct shape * s,
                       int64_t query, int64_t head, int64_t batch, double squares[2]) {
@@ -184,6 +204,9 @@ static void check_row(const struct rig * r, const struct kernel_spec * spec, con
         sum += score[key];
     }
     sum += isinf(sink) ? 0 : exp(sink - most);
+    if (parts) {
+        check_end(r, spec, (const int64_t[]){s->dv, head, query, batch}, most, sum);
+    }
     for (int64_t d = 0; d < s->dv; d++) {
         double want = 0;
         for (int64_t key = 0; key < s->keys; key++) {
@@ -236,11 +259,12 @@ static void check_shape(const struct shape * s) {
                      (long long) s->keys, squares[0] / squares[1]);
         }
         emu_machine_counters(r.machine, &counters);
-        print_message(
-            "%lld/%lld heads of %lld, %lld queries, %lld keys, %s: NMSE %.2g, %llu cycles\n",
-            (long long) s->heads, (long long) s->kv_heads, (long long) s->dk,
-            (long long) s->queries, (long long) s->keys, name_of(s), squares[0] / squares[1],
-            (unsigned long long) counters.last_cycles);
+        print_message("%lld/%lld heads of %lld, %lld queries, %lld keys, %s: NMSE %.2g, %llu "
+                      "cycles, of %llu\n",
+                      (long long) s->heads, (long long) s->kv_heads, (long long) s->dk,
+                      (long long) s->queries, (long long) s->keys, name_of(s),
+                      squares[0] / squares[1], (unsigned long long) counters.last_cycles,
+                      (unsigned long long) aie_cycles(&spec));
     }
     rig_free(&r);
     rig_close(&r);
@@ -369,6 +393,26 @@ static void test_head_masks(void ** state) {
     head_masks = false;
 }
 
+static void test_parts(void ** state) { // whose rows end with what puts them together
+    (void) state;
+    static const struct shape shapes[] = {
+        {64, 64, 4, 1, 1, 256, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1},
+        {64, 64, 40, 10, 1, 300, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, // two items in a column
+        {64, 64, 4, 2, 7, 130, 2, 1, DTYPE_F16, 1, 1, 8, 0, 0},
+        {192, 128, 4, 1, 2, 96, 1, 1, DTYPE_F16, 1, 0, 0, 30, 0},
+        {64, 64, 6, 1, 9, 2100, 1, 1, DTYPE_BF16, 0, 0, 0, 0, 0},
+        {576, 64, 1, 1, 1, 2100, 1, 1, DTYPE_BF16, 1, 0, 0, 0, 0}, // the mask of two blocks at once
+    };
+    parts = true;
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        check_shape(&shapes[i]);
+    }
+    k_bits = v_bits = 8;
+    check_shape(&shapes[0]);
+    k_bits = v_bits = 0;
+    parts = false;
+}
+
 static void test_columns(void ** state) { // an array with fewer of them
     (void) state;
     for (rig_columns = 1; rig_columns < 3; rig_columns++) {
@@ -417,7 +461,7 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(test_plain),      cmocka_unit_test(test_masked),
         cmocka_unit_test(test_two_items),  cmocka_unit_test(test_lone_cores),
         cmocka_unit_test(test_columns),    cmocka_unit_test(test_quantized),
-        cmocka_unit_test(test_head_masks),
+        cmocka_unit_test(test_head_masks), cmocka_unit_test(test_parts),
     };
     const struct CMUnitTest shapes[] = {cmocka_unit_test(test_by_hand)};
     return one ? cmocka_run_group_tests(shapes, NULL, NULL)

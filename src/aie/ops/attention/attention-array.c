@@ -21,11 +21,15 @@ enum {
 };
 enum { SHIM_SINKS, SHIM_Q, SHIM_K, SHIM_V = SHIM_K + 6, SHIM_OUT }; // each k has its mask before it
 enum { MEM_OUT_BD = 4, MEM_LOCK_OUT = 0, MEM_LOCKS = 2 };           // one of each half
+enum { MEM_STATE_BD = 8 };                                          // behind that of a core
 
 enum { IN_FIRST, IN_SECOND }; // channels into a column
 // Where a column has two items: of a shim, for each of them; of a core, instead of the sinks.
 enum { HALF_Q, HALF_TURN, HALF_LAST = HALF_TURN + 3, HALF_BDS = HALF_LAST + 3, HALF_OUT = 14 };
 enum { CORE_PASSING = CORE_SINKS, CORE_PASSING_REST = 15 };
+// What a part ends with: in the last place, or where that is taken in that of a second k, of which
+// there is none then.
+enum { CORE_STATE = CORE_PASSING_REST, CORE_STATE_PASSING = CORE_K + 1 };
 _Static_assert(CORE_K_LAST + AT_MASK_BLOCKS <= CORE_PASSING_REST && 2 * HALF_BDS <= HALF_OUT, "");
 
 // ---- front door ----
@@ -212,6 +216,14 @@ static void write_core_bds(const struct design * d, struct flow_tile at, int row
     if (rows) {
         struct array_bd out = core_bd(p->o, AT_LOCK_OUT_FULL, AT_LOCK_OUT_EMPTY);
         set_rows(&out, (uint32_t) rows, (uint32_t) p->dv, p->o_row / 4);
+        if (p->part) {
+            int then = p->halves > 1 ? CORE_STATE_PASSING : CORE_STATE;
+            struct array_bd state = core_bd(p->state, -1, AT_LOCK_OUT_EMPTY);
+            set_rows(&state, (uint32_t) rows, AT_PART_WORDS, AT_STATE_STEP / 4);
+            flow_core_bd(&d->flow, at, then, &state);
+            out.release = -1;
+            out.next = then;
+        }
         flow_core_bd(&d->flow, at, CORE_OUT, &out);
     }
 }
@@ -370,19 +382,28 @@ static int mem_bd(int core) {
 static void write_memtile(const struct design * d, int col, int half) {
     const struct at_plan * p = &d->plan;
     int cores = 0, first = half * p->cores;
-    uint32_t row = (uint32_t) (4 * p->dv);
+    uint32_t row = (uint32_t) (4 * p->out_words);
     for (int i = 0; i < p->cores && at_core_rows(p, i); i++, cores++) {
-        flow_mem_bd(&d->flow, col, mem_bd(first + i),
-                    &(struct array_bd){.address = (uint32_t) ((first + i) * p->core_rows) * row,
-                                       .words = (uint32_t) (at_core_rows(p, i) * p->dv),
-                                       .next = -1,
-                                       .acquire = -1,
-                                       .release = MEM_LOCK_OUT + half,
-                                       .release_value = 1});
+        uint32_t rows = (uint32_t) at_core_rows(p, i), words = (uint32_t) p->out_words;
+        struct array_bd bd = {.address = (uint32_t) ((first + i) * p->core_rows) * row,
+                              .next = -1,
+                              .acquire = -1,
+                              .release = MEM_LOCK_OUT + half,
+                              .release_value = 1};
+        if (p->part) {
+            struct array_bd state = bd;
+            state.address += (uint32_t) (4 * p->dv);
+            set_rows(&state, rows, AT_PART_WORDS, words);
+            flow_mem_bd(&d->flow, col, mem_bd(first + i) + MEM_STATE_BD, &state);
+            bd.release = -1;
+            bd.next = mem_bd(first + i) + MEM_STATE_BD;
+        }
+        set_rows(&bd, rows, (uint32_t) p->dv, words);
+        flow_mem_bd(&d->flow, col, mem_bd(first + i), &bd);
     }
     flow_mem_bd(&d->flow, col, MEM_OUT_BD + half,
                 &(struct array_bd){.address = (uint32_t) (first * p->core_rows) * row,
-                                   .words = (uint32_t) (p->rows * p->dv),
+                                   .words = (uint32_t) p->rows * row / 4,
                                    .next = -1,
                                    .acquire = MEM_LOCK_OUT + half,
                                    .acquire_value = -cores,
@@ -600,12 +621,14 @@ static void bring(const struct design * d, int col, int half, const struct at_it
 static void fetch(const struct design * d, int col, int half, const struct at_item * item) {
     const struct at_plan * p = &d->plan;
     int bd = p->one_channel ? HALF_OUT + half : SHIM_OUT;
-    struct array_bd out = {.words = (uint32_t) (p->rows * p->dv),
+    const struct tensor * to = &d->spec->output;
+    uint32_t words = (uint32_t) p->out_words, heads = (uint32_t) p->heads;
+    struct array_bd out = {.words = (uint32_t) p->rows * words,
                            .next = -1,
-                           .wrap = {(uint32_t) p->dv, (uint32_t) p->item_heads},
-                           .step = {1, (uint32_t) p->dv, (uint32_t) (p->heads * p->dv)}};
+                           .wrap = {words, (uint32_t) p->item_heads},
+                           .step = {1, words, p->queries > 1 ? step_words(to, 2) : heads * words}};
     shim_bd(d, col, bd, &out, d->spec->n_inputs,
-            4 * p->dv * ((item->batch * p->queries + item->query) * p->heads + item->head));
+            item->batch * to->nb[3] + item->query * to->nb[2] + item->head * 4 * p->out_words);
     flow_push(&d->flow, (struct flow_tile){col, ARRAY_ROW_SHIM}, SHIM_S2MM_QUEUE, bd, 1, true);
 }
 

@@ -46,6 +46,11 @@ static int bits_of(const struct tensor * t, int64_t numbers) {
     return is_half(t->dtype) && t->ne[0] == numbers ? 0 : -1;
 }
 
+// Results: the heads of a query behind each other. Queries may have more heads than are asked for.
+static bool are_rows(const struct tensor * t) {
+    return can_move(t, 2) && (t->ne[1] <= 1 || t->nb[1] == 4 * t->ne[0]);
+}
+
 static bool same(const struct tensor * a, const struct tensor * b, int d) {
     return a->ne[d] == b->ne[d];
 }
@@ -61,7 +66,9 @@ static enum status check(const struct kernel_spec * spec, struct at_plan * p, st
     p->mask = spec->n_inputs > AT_MASK && tensor_elements(mask) > 0;
     p->sinks = spec->n_inputs > AT_SINKS && tensor_elements(sinks) > 0;
     p->dk = q->ne[0];
-    p->dv = out->ne[0];
+    p->out_words = out->ne[0];
+    p->part = bits_of(v, out->ne[0]) < 0; // a length is no multiple of 64 with and without more
+    p->dv = p->part ? out->ne[0] - AT_PART_WORDS : out->ne[0];
     p->k_bits = bits_of(k, p->dk);
     p->v_bits = bits_of(v, p->dv);
     p->k_words = p->k_bits ? k->ne[0] : p->dk / 2;
@@ -80,7 +87,7 @@ static enum status check(const struct kernel_spec * spec, struct at_plan * p, st
     }
     if (!same(k, v, 1) || !same(k, v, 2) || !same(k, v, 3) || p->heads % p->kv_heads ||
         p->batches % k->ne[3] || out->ne[1] != p->heads || out->ne[2] != p->queries ||
-        out->ne[3] != p->batches || !tensor_is_contiguous(out)) {
+        out->ne[3] != p->batches || !are_rows(out)) {
         return refuse(err, "operands do not fit together");
     }
     if (p->dk % 8 || p->dv % 8) {
@@ -255,7 +262,8 @@ static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
     lone.one_channel = true;
     lone.even = p->last_keys == p->keys && p->blocks <= 2 * AT_MOST_RUNS;
     lone.turns = lone.even ? p->blocks : p->turns;
-    if (!lone.columns || spec->params[AT_ARG_MAX_BIAS] || (!lone.even && p->turns > AT_MOST_RUNS)) {
+    if (!lone.columns || p->part || spec->params[AT_ARG_MAX_BIAS] ||
+        (!lone.even && p->turns > AT_MOST_RUNS)) {
         return;
     }
     int64_t cores = lone.halves * lone.columns, others = p->items / p->group_items;
@@ -325,25 +333,24 @@ struct at_item at_plan_item(const struct at_plan * p, int64_t i) {
 
 // ---- how long it takes ----
 
-// Keys and values pass all cores of a column, for so many rows at a time at least; each row then
-// has its products and exponentials.
+// Keys and values pass the cores of an item, each of which makes all of them bf16 and then has the
+// products and exponentials of its rows. A kernel from elsewhere, which there is no plan for, is
+// taken to have a row of each core in an item.
 uint64_t attention_bound(const struct kernel_spec * spec) {
-    enum { ITEM = 4, SHORT_HEADS = 256, KEYS = 64 };
+    enum { KEYS = 64, ROW = 24, CAPPED = 12, NUMBERS_A_CYCLE = 8 };
     const struct aie_times * t = aie_times(spec->arch);
-    const struct tensor *q = &spec->inputs[AT_Q], *k = &spec->inputs[AT_K], *out = &spec->output;
+    const struct tensor *q = &spec->inputs[AT_Q], *k = &spec->inputs[AT_K];
     uint64_t columns = spec->columns ? (uint64_t) spec->columns : BOUND_COLUMNS;
-    uint64_t size = (uint64_t) (q->ne[0] + out->ne[0]), keys = (uint64_t) (k->ne[1] + KEYS);
-    uint64_t groups = (uint64_t) (k->ne[2] * q->ne[3]), step = (uint64_t) t->attention_step;
-    uint64_t rows = k->ne[2] > 0 ? (uint64_t) (q->ne[1] * q->ne[2] / k->ne[2]) : 0;
-    uint64_t at_once = size <= SHORT_HEADS ? 4 * ITEM : ITEM;
-    uint64_t items = groups * ((rows + at_once - 1) / at_once);
-    uint64_t rows_each = (rows < at_once ? rows : at_once) / AT_CORES + 1;
-    uint64_t cycles =
-        (items + columns - 1) / columns * (step + keys * (size + rows_each * (size / 12 + 24)));
-    // Of few rows and not too many keys it is done by half of the columns, by two cores of each.
-    uint64_t few = columns / 2 > 0 ? columns / 2 * 2 : 1, most = (uint64_t) t->attention_lone;
-    uint64_t lone =
-        (items + few - 1) / few * (step + keys * (2 * size + (rows + 1) * (size / 12 + 24)));
-    lone = rows <= AT_FEW_ROWS ? (lone < most ? lone : most) : 0;
-    return ((uint64_t) t->start + (cycles > lone ? cycles : lone)) * (uint64_t) t->core_factor;
+    uint64_t all = (uint64_t) (q->ne[1] * q->ne[2] * q->ne[3]), rows = 1;
+    uint64_t items = (all + AT_CORES - 1) / AT_CORES, slots = columns;
+    struct at_plan p;
+    if (at_plan_make(spec, &p, NULL) == ST_OK) {
+        items = (uint64_t) p.items;
+        slots = (uint64_t) (p.halves * p.columns);
+        rows = up(p.core_rows, 2);
+    }
+    uint64_t size = (uint64_t) (q->ne[0] + spec->output.ne[0]), keys = (uint64_t) k->ne[1] + KEYS;
+    uint64_t row = size / NUMBERS_A_CYCLE + ROW + (spec->params[AT_ARG_SOFTCAP] ? CAPPED : 0);
+    return (uint64_t) t->start + (items + slots - 1) / slots *
+                                     ((uint64_t) t->attention_step + keys * (size + rows * row));
 }

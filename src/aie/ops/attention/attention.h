@@ -23,6 +23,11 @@
 // layer are (mixed.h), so that no PDI is loaded for it. All that a core wants then comes through
 // the memtile by one channel, as with two items.
 //
+// Of more keys than one kernel takes each has some, and its result is a part: behind the values of
+// a row come its largest score in 16 lanes and the sum of exponentials lane by lane, as the core
+// has them. Who asked for parts puts them together (backend/npu/attention-parts.c). The shapes say
+// which it is: rows of a part are AT_PART_WORDS longer than values.
+//
 // Lanes are keys where scores are made and dimensions of a head where values are summed up. So k is
 // turned over on its way into a core: its descriptor puts word after word (two numbers of a key) in
 // a row of its own, and a vector has two dimensions of 16 keys. v lies as it comes.
@@ -35,6 +40,7 @@
 // Operands; mask and sinks may be missing, a missing mask before sinks has no elements.
 enum { AT_Q, AT_K, AT_V, AT_MASK, AT_SINKS, AT_INPUTS };
 enum { AT_ARG_SCALE, AT_ARG_MAX_BIAS, AT_ARG_SOFTCAP };
+enum { AT_PART_WORDS = 32 }; // behind a row of a part: 16 lanes of the largest, 16 of the sum
 
 enum {
     AT_CORES = 4,
@@ -147,6 +153,7 @@ enum { AT_SEEN_ALL = 1 };
 // A row's state: vectors with the largest score and a factor in all lanes, and the sum lane by
 // lane.
 enum { AT_STATE_M = 0, AT_STATE_SUM = 64, AT_STATE_FACTOR = 128, AT_STATE_STEP = 192 };
+_Static_assert(AT_STATE_FACTOR == 4 * AT_PART_WORDS, "what comes behind a row of a part");
 
 enum {
     AT_LOCK_GO,
@@ -180,7 +187,8 @@ struct at_plan {
     int64_t heads, kv_heads, queries, batches;
     int k_bits, v_bits;       // of quantized numbers; 0: they are f16 or bf16
     int64_t k_words, v_words; // of a key and of a value, as they come
-    bool mask, sinks;
+    bool mask, sinks, part;
+    int64_t out_words; // of a row of results: dv, and of a part what it ends with
     // An item: so many heads of a group and queries. Groups and queries that are no multiple of it
     // end in an item that begins earlier and makes some rows again.
     int64_t group, item_heads, item_queries;
