@@ -15,6 +15,10 @@ enum status aie_supports(const struct kernel_spec * spec, struct error * err);
 // also of a kernel that others make.
 uint64_t aie_cycles(const struct kernel_spec * spec);
 
+// The same of products and conversions as it is likely: for choosing between ways to compute a
+// node. Others' are aie_cycles.
+uint64_t aie_likely(const struct kernel_spec * spec);
+
 // How the quantized weights of a product best lie in memory, which is given for one row of b and
 // weights that lie row behind row. False: as they do.
 bool aie_panel(const struct kernel_spec * product, struct kernel_panel * out);

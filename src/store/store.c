@@ -632,10 +632,23 @@ static bool is_spec(const struct kernel_spec * spec) {
            (unsigned) spec->arch < AIE_ARCH_COUNT && (unsigned) spec->op < KERNEL_OP_COUNT;
 }
 
-uint64_t store_us(const struct store * s, const struct kernel_spec * spec) {
+static struct kernel_spec on_columns(const struct store * s, const struct kernel_spec * spec) {
     struct kernel_spec here = *spec;
     here.columns = here.columns ? here.columns : s->columns;
+    return here;
+}
+
+uint64_t store_us(const struct store * s, const struct kernel_spec * spec) {
+    struct kernel_spec here = on_columns(s, spec);
     return aie_us(here.arch, aie_cycles(&here));
+}
+
+uint64_t store_likely(const struct store * s, const struct kernel_spec * spec,
+                      const struct aie_program ** program) {
+    struct kernel_spec here = on_columns(s, spec);
+    struct aie_plan plan;
+    *program = aie_plan(&here, &plan, NULL) == ST_OK ? plan.program : NULL;
+    return aie_likely(&here);
 }
 
 static enum status get(struct store * s, const struct kernel_spec * canonical, uint64_t hash,

@@ -95,6 +95,10 @@ void store_set_uploads(struct store * s, const struct store_uploads * uploads); 
 void store_set_columns(struct store * s, int columns);
 uint64_t store_us(const struct store * s,
                   const struct kernel_spec * spec); // about how long it takes there
+// Cycles, as they are likely (aie_likely), and the program that our compiler has for it; NULL:
+// none.
+uint64_t store_likely(const struct store * s, const struct kernel_spec * spec,
+                      const struct aie_program ** program);
 
 // Says on that log what is wrong with the packs for an architecture: a directory that is not there,
 // or none at all where there is no compiler. Once, when a device begins.

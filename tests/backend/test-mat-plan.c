@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aie/plan/plan.h"
 #include "backend/npu/mat.h"
 #include "never-compile.h"
 
@@ -15,6 +16,7 @@
 static int64_t most_elements; // of a result
 static int64_t most_k, most_rows = 16;
 static bool has_convert, has_unpack, packed_only, cores_convert;
+static bool as_ours; // what our own compiler takes
 
 static bool has_words(const struct tensor * t) {
     bool ok = t->nb[0] == dtype_size(t->dtype);
@@ -71,14 +73,14 @@ static bool takes_conversion(const struct kernel_spec * s) {
     int64_t padded = (in->ne[0] + 7) / 8 * 8;
     bool ok = s->n_inputs == 1 && (in->dtype == DTYPE_F32 || in->dtype == DTYPE_F16) &&
               out->dtype == DTYPE_BF16 && has_words(in) && tensor_is_contiguous(out) &&
-              s->params[0] <= 2 && out->ne[0] == padded * (s->params[0] ? 3 : 1) &&
+              s->params[0] <= 3 && out->ne[0] == padded * (s->params[0] % 3 ? 3 : 1) &&
               !memcmp(in->ne + 1, out->ne + 1, 3 * sizeof *in->ne);
     if (!ok) {
         char name[KERNEL_NAME_MAX];
         kernel_name(s, name);
         fail_msg("%s is not what the kernel takes", name);
     }
-    return has_convert;
+    return has_convert && s->params[0] != MAT_HI_MANY;
 }
 
 static bool takes_unpacking(const struct kernel_spec * s) {
@@ -106,7 +108,9 @@ static bool takes_sum(const struct kernel_spec * s) {
 
 // A plan of which nothing is asked.
 static enum status plans(const struct kernel_spec * s, struct aie_plan * plan, struct error * err) {
-    (void) plan;
+    if (as_ours) {
+        return aie_plan(s, plan, err);
+    }
     bool ok = s->op == KERNEL_OP_MUL_MAT          ? takes_product(s)
               : s->op == KERNEL_OP_MUL_MAT_BLOCKS ? takes_blocks(s)
               : s->op == KERNEL_OP_CONVERT        ? takes_conversion(s)
@@ -134,7 +138,7 @@ static int setup(void ** state) {
     world = (struct mat_world){.arch = AIE_ARCH_AIE2};
     most_elements = most_k = INT64_MAX;
     has_convert = true;
-    packed_only = cores_convert = has_unpack = false;
+    packed_only = cores_convert = has_unpack = as_ours = false;
     setenv("GGML_HSA_KERNEL_MEMORY", "0", 1); // this compiler changes its mind: no promise is kept
     return ctx && store_new_with(&compiler, &world.store, NULL) == ST_OK ? 0 : -1;
 }
@@ -267,7 +271,8 @@ static void made_by_cores(void ** state) {
     p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_Q4_0, 64, 5, 1, 1),
                           tensor(GGML_TYPE_F32, 64, 16, 1, 1)));
     assert_ways(&p, MAT_AS_IT_STANDS, MAT_AS_IT_STANDS, false);
-    // Blocks go to the cores for up to 128 rows, 16 or fewer at a time; rows of 96 are no words.
+    // Blocks go to the cores, 16 rows or fewer at a time, where no other kernel takes them; rows of
+    // 96 are no words.
     p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_Q8_0, 128, 5, 1, 1),
                           tensor(GGML_TYPE_F32, 128, 100, 1, 1)));
     assert_ways(&p, MAT_AS_IT_STANDS, MAT_AS_IT_STANDS, false);
@@ -282,7 +287,8 @@ static void made_by_cores(void ** state) {
     most_rows = 16;
     p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_Q8_0, 128, 5, 1, 1),
                           tensor(GGML_TYPE_F32, 128, 129, 1, 1)));
-    assert_ways(&p, MAT_BY_HOST, MAT_BY_KERNEL, false);
+    assert_ways(&p, MAT_AS_IT_STANDS, MAT_AS_IT_STANDS, false);
+    assert_int_equal(p.chunk[1], 16);
     p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_Q4_0, 96, 5, 1, 1),
                           tensor(GGML_TYPE_F32, 96, 16, 1, 1)));
     assert_ways(&p, MAT_BY_HOST, MAT_AS_IT_STANDS, false);
@@ -358,6 +364,52 @@ static void unpacked(void ** state) {
     most_elements = INT64_MAX;
     cores_convert = false;
     has_unpack = false;
+}
+
+// Of our own kernels the cheapest: few rows at a time over the blocks as they are, many with the
+// blocks as they are, or unpacked.
+static void cheapest_way(void ** state) {
+    (void) state;
+    static const struct {
+        enum aie_arch arch;
+        enum ggml_type type;
+        int64_t m, k, n;
+        int64_t at_once;
+        enum mat_way a, b;
+    } cases[] = {
+        {AIE_ARCH_AIE2, GGML_TYPE_Q4_0, 2048, 2048, 16, 16, MAT_AS_IT_STANDS, MAT_AS_IT_STANDS},
+        {AIE_ARCH_AIE2, GGML_TYPE_Q4_0, 2048, 2048, 17, 16, MAT_AS_IT_STANDS, MAT_AS_IT_STANDS},
+        {AIE_ARCH_AIE2, GGML_TYPE_Q4_0, 2048, 2048, 64, 64, MAT_AS_IT_STANDS, MAT_BY_KERNEL},
+        {AIE_ARCH_AIE2, GGML_TYPE_Q4_0, 512, 2048, 64, 64, MAT_AS_IT_STANDS, MAT_BY_KERNEL},
+        {AIE_ARCH_AIE2, GGML_TYPE_Q4_0, 2048, 2048, 128, 128, MAT_AS_IT_STANDS, MAT_BY_KERNEL},
+        {AIE_ARCH_AIE2, GGML_TYPE_Q4_0, 64, 64, 100, 16, MAT_AS_IT_STANDS, MAT_AS_IT_STANDS},
+        {AIE_ARCH_AIE2, GGML_TYPE_Q4_K, 2048, 2048, 32, 16, MAT_AS_IT_STANDS, MAT_AS_IT_STANDS},
+        {AIE_ARCH_AIE2, GGML_TYPE_Q4_K, 2048, 2048, 128, 128, MAT_BY_KERNEL, MAT_BY_KERNEL},
+        {AIE_ARCH_AIE2P, GGML_TYPE_Q4_0, 2048, 2048, 64, 16, MAT_AS_IT_STANDS, MAT_AS_IT_STANDS},
+        {AIE_ARCH_AIE2P, GGML_TYPE_Q4_0, 8192, 2048, 192, 192, MAT_BY_KERNEL, MAT_BY_KERNEL},
+        {AIE_ARCH_AIE2P, GGML_TYPE_Q4_0, 2048, 2048, 512, 512, MAT_BY_KERNEL, MAT_BY_KERNEL},
+    };
+    struct ggml_init_params params = {.mem_size = 1 << 16, .no_alloc = true};
+    struct ggml_context * none = ggml_init(params);
+    as_ours = true;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        world.arch = cases[i].arch;
+        struct ggml_tensor * a = ggml_new_tensor_2d(none, cases[i].type, cases[i].k, cases[i].m);
+        struct view weights = view_of(a);
+        mat_panel(&(struct npu){.store = world.store, .arch = world.arch}, &weights, &world.panel);
+        struct mat_plan p = plan(
+            ggml_mul_mat(none, a, ggml_new_tensor_2d(none, GGML_TYPE_F32, cases[i].k, cases[i].n)));
+        if (p.chunk[1] != cases[i].at_once || p.a.way != cases[i].a || p.b.way != cases[i].b) {
+            fail_msg("case %d: %d rows at once, ways %d and %d", (int) i, (int) p.chunk[1], p.a.way,
+                     p.b.way);
+        }
+        bool many = cases[i].at_once > 16; // where the product is
+        assert_int_equal(p.b.convert.params[0], many ? MAT_HI_MANY : MAT_HI);
+    }
+    world.arch = AIE_ARCH_AIE2;
+    world.panel = (struct kernel_panel){0};
+    as_ours = false;
+    ggml_free(none);
 }
 
 static void integers(void ** state) {
@@ -736,6 +788,7 @@ int main(void) {
         cmocka_unit_test(views_of_a_cache),
         cmocka_unit_test(made_by_cores),
         cmocka_unit_test(unpacked),
+        cmocka_unit_test(cheapest_way),
         cmocka_unit_test(integers),
         cmocka_unit_test(results_that_no_kernel_writes),
         cmocka_unit_test(outer_products),

@@ -77,6 +77,17 @@ uint64_t aie_cycles(const struct kernel_spec * spec) {
     return cores > host ? cores : host;
 }
 
+uint64_t aie_likely(const struct kernel_spec * spec) {
+    switch (kernel_op_info(spec->op)->family) {
+    case KERNEL_PRODUCT:
+        return mul_mat_likely(spec);
+    case KERNEL_CONVERSION:
+        return convert_likely(spec);
+    default:
+        return aie_cycles(spec);
+    }
+}
+
 enum status aie_stream(const struct aie_plan * plan, uint32_t ** insts, size_t * n_words,
                        struct error * err) {
     return family_of(plan->spec.op)->stream(plan, insts, n_words, err);

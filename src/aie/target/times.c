@@ -6,6 +6,8 @@
 //     [bench]   bench-ops and bench-mul-mat on the emulated device, rounded up, for the whole class
 //               of an op, so that no kernel takes longer than is said by much; tests/aie/ops hold
 //               every kernel that they run against it
+//     [likely]  the emulated device's clock (src/emu/aie/clock.c) at its likely memory, and what
+//               `ggml-hsa bench MUL_MAT` tells on it of 2048 x 2048
 //     [spread]  docs/spread.md: what the controller takes for its operations, fitted to bench-ops
 #include "times.h"
 
@@ -44,6 +46,14 @@ static const struct aie_times chips[AIE_ARCH_COUNT] = {
             .gemv_four_rows = 900, // [bench]
             .gemv_look_up = 4400,  // [bench]
             .gemv_planes = 2400,   // [bench]
+            // [likely]
+            .likely = {.memory_tenths = 156,
+                       .edges = 25000,
+                       .gemm_edges = 45000,
+                       .load = 460000,
+                       .gemm_slice = 100,
+                       .gemm_row = 40,
+                       .gemm_blocks = 900},
             COMMON,
         },
     [AIE_ARCH_AIE2P] =
@@ -58,6 +68,13 @@ static const struct aie_times chips[AIE_ARCH_COUNT] = {
             .f16_k = 64,
             .gemv_slice = 4800,   // [bench]
             .gemv_look_up = 8000, // [bench]
+            // [likely]
+            .likely = {.memory_tenths = 278,
+                       .edges = 45000,
+                       .gemm_edges = 90000,
+                       .load = 1680000,
+                       .gemm_slice = 600,
+                       .gemm_row = 82},
             COMMON,
         },
 };

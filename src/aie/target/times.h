@@ -20,6 +20,17 @@ struct aie_row_times {
     int kept, held, streamed;
 };
 
+// What is likely, where the rest is rather too much: for choosing between ways (aie_likely).
+struct aie_likely_times {
+    int memory_tenths; // of a byte that host memory brings or takes in a cycle
+    int edges;         // before the first slice and behind the last one, with all columns
+    int gemm_edges;    // the same of gemm, which has more cores to be told
+    int load;          // of a PDI
+    int gemm_slice;    // gemm: a slice of 64 k, whatever its rows of b,
+    int gemm_row;      // more for each of these,
+    int gemm_blocks;   // and for making blocks bf16
+};
+
 struct aie_times {
     int slowest_mhz;  // of the array's clock
     int memory_bytes; // that host memory brings or takes in a cycle at the least
@@ -56,6 +67,8 @@ struct aie_times {
 
     // Attention.
     int attention_step; // of an item
+
+    struct aie_likely_times likely;
 };
 
 const struct aie_times * aie_times(enum aie_arch arch); // never NULL for a known arch

@@ -33,7 +33,6 @@ enum layout {
     N_LAYOUTS
 };
 #define CORES_ROWS MAT_FEW_ROWS
-#define BLOCK_ROWS 128                 // up to which blocks go through the cores once for each 16
 #define PIECE      ((int64_t) 1 << 23) // numbers of quantized weights that are bf16 at a time
 
 // ---- precision ----
@@ -523,12 +522,28 @@ static bool cut(struct mat_plan * p) {
     return true;
 }
 
-// Blocks go to the cores once for every few rows of b. For many there is another program, for some
-// of them, or the host makes them bf16; both are slower than that up to a good number of rows.
+// ---- choosing ----
+
+// What packs an operand for a product of many rows is on that one's PDI, where it can be.
+static void place_conversions(const struct ask * r, struct mat_plan * p) {
+    struct mat_operand * operands[] = {&p->a, &p->b};
+    for (int i = 0; i < 2 && p->chunk[1] > CORES_ROWS; i++) {
+        struct mat_operand * o = operands[i];
+        struct kernel_spec many = o->convert;
+        many.params[0] = MAT_HI_MANY;
+        if (o->way == MAT_BY_KERNEL && many.op == KERNEL_OP_CONVERT && o->pieces == MAT_HI &&
+            store_can_itself(r->world->store, &many)) {
+            o->convert = many;
+        }
+    }
+}
+
+// Blocks go to the cores once for every few rows of b: as many as a kernel takes.
 static bool few_at_a_time(const struct ask * r, struct mat_plan * p) {
+    static const int64_t few[] = {CORES_ROWS, 12, 8, 4, 2, 1};
     int64_t n = p->result.kernel.ne[1];
-    for (int64_t few = CORES_ROWS; n <= BLOCK_ROWS && few >= 1; few /= 2) {
-        p->chunk[1] = n < few ? n : few;
+    for (size_t i = 0; i < sizeof few / sizeof few[0]; i++) {
+        p->chunk[1] = n < few[i] ? n : few[i];
         if (fits(r->world, p)) {
             return true;
         }
@@ -536,14 +551,57 @@ static bool few_at_a_time(const struct ask * r, struct mat_plan * p) {
     return false;
 }
 
+// All rows of b at once, or as many as a kernel takes that is for many.
+static bool many_at_a_time(const struct ask * r, struct mat_plan * p) {
+    bool found = fits(r->world, p);
+    while (!found && cut(p) && p->chunk[1] > CORES_ROWS) {
+        found = fits(r->world, p);
+    }
+    return found;
+}
+
+// Ways for quantized weights, all of which kernels go: by few rows of b as they are or as bf16, and
+// by many, whose program takes some blocks as they are and others when they are unpacked.
+static const struct {
+    enum layout layout;
+    bool many;
+} ways[] = {{MADE_BY_CORES, false},
+            {BLOCKS_BY_CORES, false},
+            {BLOCKS_BY_CORES, true},
+            {AS_IT_STANDS, true}};
+
+static bool choose_way(const struct ask * r, struct mat_plan * out) {
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        struct mat_plan p;
+        lay_out_all(r, ways[i].layout, &p);
+        if ((ways[i].many && p.result.kernel.ne[1] <= CORES_ROWS) || p.a.way == MAT_BY_HOST ||
+            !(ways[i].many ? many_at_a_time : few_at_a_time)(r, &p)) {
+            continue;
+        }
+        place_conversions(r, &p);
+        uint64_t cost = mat_cost(r->world, &p);
+        if (cost < least) {
+            least = cost;
+            *out = p;
+        }
+        if (i == 0 && p.chunk[1] == p.result.kernel.ne[1]) {
+            break; // one pass over the weights
+        }
+    }
+    return least < UINT64_MAX;
+}
+
 static bool choose_layout(const struct ask * r, struct mat_plan * out) {
-    for (int layout = 0; layout < N_LAYOUTS; layout++) {
+    bool streams = mat_streams(&r->a, r->a_pieces);
+    if (streams && choose_way(r, out)) {
+        return true;
+    }
+    for (int layout = streams ? BLOCKS_BY_CORES : 0; layout < N_LAYOUTS; layout++) {
         lay_out_all(r, (enum layout) layout, out);
-        bool streams = mat_streams(&r->a, r->a_pieces);
         // That pieces fit says nothing of few rows, which better cut the product than unpack it.
         bool better_cut = out->by_pieces && out->result.kernel.ne[1] <= CORES_ROWS;
-        if (layout == MADE_BY_CORES && streams ? few_at_a_time(r, out)
-                                               : !better_cut && fits(r->world, out)) {
+        if (!better_cut && fits(r->world, out)) {
             return true;
         }
     }
@@ -551,8 +609,8 @@ static bool choose_layout(const struct ask * r, struct mat_plan * out) {
         lay_out_all(r, (enum layout) layout, out);
         bool few = out->result.kernel.ne[1] <= CORES_ROWS; // many are not cut into few
         bool blocks = layout == BLOCKS_BY_CORES;           // not along k, nor into few rows of b
-        bool may_fit = blocks ? !few && mat_streams(&r->a, r->a_pieces)
-                              : (few || layout != MADE_BY_CORES) && cut_k(r->world, out);
+        bool may_fit =
+            blocks ? !few && streams : (few || layout != MADE_BY_CORES) && cut_k(r->world, out);
         bool found = may_fit && fits(r->world, out);
         while (may_fit && !found && cut(out) && (!blocks || out->chunk[1] > CORES_ROWS)) {
             found = fits(r->world, out);
@@ -567,6 +625,9 @@ static bool choose_layout(const struct ask * r, struct mat_plan * out) {
 
 static bool find_layout(const struct ask * r, struct mat_plan * out) {
     bool found = choose_layout(r, out);
+    if (found) {
+        place_conversions(r, out);
+    }
     if (found && out->by_pieces) {
         out->a.packed.ne[1] = out->chunk[0];
     }

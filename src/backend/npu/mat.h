@@ -13,7 +13,8 @@
 #define MAT_K_MULTIPLE AIE_PRODUCT_K
 #define MAT_FEW_ROWS   16 // of b, for which there are kernels that want little else
 
-enum mat_pieces { MAT_HI = 0, MAT_LEFT = 1, MAT_RIGHT = 2 }; // CONVERT's parameter
+enum mat_pieces { MAT_HI = 0, MAT_LEFT = 1, MAT_RIGHT = 2 }; // CONVERT's parameter, or
+#define MAT_HI_MANY 3 // MAT_HI, where products of many rows are
 
 // ---- mat-stage.c: operands laid out by the host ----
 
@@ -140,6 +141,11 @@ bool mat_begins_piece(const struct mat_plan * p, const struct mat_at * at);
 struct kernel_spec mat_part(const struct mat_plan * p, enum aie_arch arch, const struct mat_at * at,
                             char * addr[PLAN_OPERANDS]);
 bool mat_next(const struct mat_plan * p, struct mat_at * at); // false after the last
+
+// ---- mat-cost.c ----
+
+// About how long a plan takes, in cycles, to compare it with others of the same product.
+uint64_t mat_cost(const struct mat_world * w, const struct mat_plan * p);
 
 // ---- mat-run.c ----
 

@@ -32,7 +32,7 @@ static enum status check_tensors(const struct kernel_spec * spec, struct error *
     if (tensor_elements(in) <= 0) {
         return error_set(err, ST_UNSUPPORTED, "a tensor without elements");
     }
-    int64_t row = (in->ne[0] + 7) / 8 * 8 * (spec->params[0] == CV_HI ? 1 : 3);
+    int64_t row = (in->ne[0] + 7) / 8 * 8 * (convert_has_pieces(spec) ? 3 : 1);
     bool same = out->ne[0] == row;
     for (int d = 1; d < TENSOR_DIMS; d++) {
         same = same && out->ne[d] == in->ne[d];
@@ -74,10 +74,16 @@ enum status convert_plan(struct aie_plan * p, struct error * err) {
     if (spec->n_inputs != 1) {
         return error_set(err, ST_INVALID, "convert takes one input, %d given", spec->n_inputs);
     }
-    if (spec->params[0] >= CV_LAYOUTS) {
+    if (spec->params[0] > CV_HI_MANY) {
         return error_set(err, ST_INVALID, "convert knows no layout %u", spec->params[0]);
     }
     enum status st = check_tensors(spec, err);
+    if (st == ST_OK && spec->params[0] == CV_HI_MANY && !convert_is_many(spec)) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "where products of many rows are, numbers of f32 become bf16 that follow "
+                         "each other, an even number and at least %d of them",
+                         2 * CV_CHUNK);
+    }
     st = st == ST_OK ? convert_plan_make(spec, &p->of.convert, err) : st;
     p->program = convert_is_many(spec)
                      ? aie_program_for(spec->arch, AIE_LAYOUT_GEMM, spec->op, DTYPE_BF16, false)
@@ -134,7 +140,7 @@ static void write_params(const struct worker * w) {
         [CV_PARAM_CHUNKS] = w->full + 1,
         [CV_PARAM_TRIPS] = (w->chunk * padded + CV_TRIP - 1) / CV_TRIP,
         [CV_PARAM_TRIPS_LAST] = (w->last * padded + CV_TRIP - 1) / CV_TRIP,
-        [CV_PARAM_PIECES] = layout != CV_HI,
+        [CV_PARAM_PIECES] = convert_has_pieces(w->spec),
         [CV_PARAM_HI_AT] = layout == CV_HI_LO_HI ? 2 * CV_PIECE_BYTES : CV_PIECE_BYTES,
         [CV_PARAM_LO_AT] = layout == CV_HI_LO_HI ? CV_PIECE_BYTES : 2 * CV_PIECE_BYTES,
         [CV_PARAM_CLEAR] = clear ? (w->chunk * stride - at + 63) / 64 : 0,

@@ -2,7 +2,9 @@
 // an operand for a product of many rows would else load the decoder's PDI before it, and the
 // product its own again. The first core of each column makes chunks of 2,048 numbers bf16, which
 // come as b's slices do and leave as tiles do; the stream of words is what it waits for. The other
-// cores of the column let them pass, into memory that nobody reads.
+// cores of the column let them pass, into memory that nobody reads. All columns have an even number
+// of chunks, for they take turns; the last column begins earlier where they are too many, and makes
+// some numbers again.
 #include "convert.h"
 
 #include "aie/ops/mul-mat/mul-mat-design.h"
@@ -10,7 +12,8 @@
 #include "aie/plan/plan.h"
 
 enum {
-    LEAST = 1 << 18,    // elements: fewer are done faster than a PDI is loaded
+    LEAST = 1 << 18,    // elements of which nobody says where: fewer are done faster than a PDI
+                        // is loaded
     MOST_CHUNKS = 1024, // of a column: four tasks
     CHUNK = CV_CHUNK,   // elements
     OPERAND_IN = 0,
@@ -26,16 +29,19 @@ enum {
 };
 
 static int64_t chunks_of(const struct kernel_spec * spec) { // of a column
-    return tensor_elements(&spec->inputs[0]) / ops_columns(spec) / CHUNK;
+    int64_t all = tensor_elements(&spec->inputs[0]);
+    return 2 * ops_parts(all, (int64_t) ops_columns(spec) * 2 * CHUNK);
 }
 
 bool convert_is_many(const struct kernel_spec * spec) {
     const struct tensor *in = &spec->inputs[0], *out = &spec->output;
     const struct mm_type * t = mm_type(spec->arch, DTYPE_BF16);
     int64_t all = tensor_elements(in);
-    return t && mm_has_tasks(t) && spec->params[0] == CV_HI && in->dtype == DTYPE_F32 &&
-           tensor_is_contiguous(in) && tensor_is_contiguous(out) && all == tensor_elements(out) &&
-           all >= LEAST && all % (2 * CHUNK * ops_columns(spec)) == 0 &&
+    bool fits = spec->params[0] == CV_HI_MANY ? all >= 2 * CHUNK && all % 2 == 0
+                                              : spec->params[0] == CV_HI && all >= LEAST &&
+                                                    all % (2 * CHUNK * ops_columns(spec)) == 0;
+    return t && mm_has_tasks(t) && fits && in->dtype == DTYPE_F32 && tensor_is_contiguous(in) &&
+           tensor_is_contiguous(out) && all == tensor_elements(out) &&
            chunks_of(spec) <= MOST_CHUNKS;
 }
 
@@ -100,13 +106,13 @@ static void write_core(const struct flow * f, struct flow_tile at, bool works, i
 enum status convert_many_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
                                 struct error * err) {
     const struct aie_target * target = aie_target(p->spec.arch);
-    int columns = p->columns;
-    int rows = columns < MMP_CORE_ROWS_GEMM ? columns : MMP_CORE_ROWS_GEMM;
-    int64_t chunks = chunks_of(&p->spec);
+    int64_t chunks = chunks_of(&p->spec), all = tensor_elements(&p->spec.inputs[0]);
+    int columns = (int) ops_parts(all, chunks * CHUNK);
+    int rows = p->columns < MMP_CORE_ROWS_GEMM ? p->columns : MMP_CORE_ROWS_GEMM;
     uint32_t words = (uint32_t) (chunks * CHUNK);
     struct txn t;
     struct flow flow = {&t, target};
-    txn_begin(&t, columns, target->device_generation);
+    txn_begin(&t, p->columns, target->device_generation);
     for (int col = 0; col < columns; col++) {
         struct flow_tile shim = {col, ARRAY_ROW_SHIM};
         struct array_bd in = {.words = words, .next = -1}, out = {.words = words / 2, .next = -1};
@@ -115,8 +121,10 @@ enum status convert_many_stream(const struct aie_plan * p, uint32_t ** insts, si
             write_core(&flow, (struct flow_tile){col, ARRAY_ROW_CORE + row}, row == 0, chunks);
         }
         write_memtile(&flow, col, chunks);
-        flow_shim_bd(&flow, col, SHIM_BD_IN, &in, OPERAND_IN, 4 * words * (uint32_t) col);
-        flow_shim_bd(&flow, col, SHIM_BD_OUT, &out, OPERAND_OUT, 2 * words * (uint32_t) col);
+        int64_t first = col * chunks * CHUNK, last = all - chunks * CHUNK;
+        uint32_t at = (uint32_t) (first < last ? first : last);
+        flow_shim_bd(&flow, col, SHIM_BD_IN, &in, OPERAND_IN, 4 * at);
+        flow_shim_bd(&flow, col, SHIM_BD_OUT, &out, OPERAND_OUT, 2 * at);
         flow_push(&flow, shim, SHIM_S2MM_QUEUE, SHIM_BD_OUT, 1, true);
         flow_push(&flow, shim, SHIM_MM2S_QUEUE + 8 * CHANNEL, SHIM_BD_IN, 1, false);
     }

@@ -164,7 +164,7 @@ enum status convert_plan_make(const struct kernel_spec * spec, struct convert_pl
                               struct error * err) {
     const struct tensor * t = &spec->inputs[0];
     *plan = (struct convert_plan){.element = dtype_size(t->dtype),
-                                  .pieces = spec->params[0] == CV_HI ? 1 : 3,
+                                  .pieces = convert_has_pieces(spec) ? 3 : 1,
                                   .row = t->ne[0]};
     merge_rows(t, plan);
     merge_elements(plan);
@@ -297,4 +297,19 @@ static uint64_t unpack_bound(const struct kernel_spec * spec) {
 uint64_t convert_bound(const struct kernel_spec * spec) {
     return spec->op == KERNEL_OP_UNPACK ? unpack_bound(spec)
                                         : bound_elements(spec, &aie_times(spec->arch)->plain);
+}
+
+// Host memory bounds both: UNPACK writes runs of as many numbers as come to a core at once, which
+// memory is paid for as for longer ones.
+uint64_t convert_likely(const struct kernel_spec * spec) {
+    enum { RUN = 270 }; // bytes, as in bound.c
+    const struct aie_likely_times * t = &aie_times(spec->arch)->likely;
+    const struct tensor *in = &spec->inputs[0], *out = &spec->output;
+    int64_t read = tensor_elements(in) * dtype_size(in->dtype);
+    int64_t written = tensor_elements(out) * dtype_size(out->dtype);
+    if (spec->op == KERNEL_OP_UNPACK) {
+        int64_t run = kernel_block_once(kernel_blocks_of(spec)) * dtype_size(out->dtype);
+        written = run < RUN ? written / run * RUN : written;
+    }
+    return (uint64_t) ((read + written) * 10 / t->memory_tenths + t->edges);
 }

@@ -22,7 +22,16 @@
 
 #include "aie/ops/mul-mat/mul-mat-plan.h"
 
-enum { CV_HI, CV_HI_LO_HI, CV_HI_HI_LO, CV_LAYOUTS };
+enum {
+    CV_HI,
+    CV_HI_LO_HI,
+    CV_HI_HI_LO,
+    CV_LAYOUTS,
+    CV_HI_MANY = CV_LAYOUTS, // as CV_HI, on the PDI of products of many rows (convert-many.c)
+};
+static inline bool convert_has_pieces(const struct kernel_spec * spec) {
+    return spec->params[0] == CV_HI_LO_HI || spec->params[0] == CV_HI_HI_LO;
+}
 
 // ---- memory of a core ----
 
@@ -154,6 +163,7 @@ struct unpack_plan {
 
 enum status convert_plan(struct aie_plan * p, struct error * err);
 uint64_t convert_bound(const struct kernel_spec * spec);
+uint64_t convert_likely(const struct kernel_spec * spec); // about how long, as aie_likely
 enum status convert_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
                            struct error * err);
 // Whether it runs where products of many rows do, and then (convert-many.c).

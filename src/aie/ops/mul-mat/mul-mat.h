@@ -367,7 +367,8 @@ extern const struct mm_type mm_aie2_types[MM_TYPES], mm_aie2p_types[MM_TYPES], m
 
 struct aie_plan;
 enum status mul_mat_plan(struct aie_plan * p, struct error * err);
-uint64_t mul_mat_bound(const struct kernel_spec * spec); // mul-mat-bound.c
+uint64_t mul_mat_bound(const struct kernel_spec * spec);  // mul-mat-bound.c
+uint64_t mul_mat_likely(const struct kernel_spec * spec); // mul-mat-likely.c
 enum status mul_mat_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
                            struct error * err);
 enum status mul_mat_image(const struct aie_program * of, enum aie_arch arch,

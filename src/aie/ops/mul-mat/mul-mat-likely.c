@@ -1,0 +1,101 @@
+// mul-mat-likely: about how long a product takes (aie_likely), for choosing between ways to make
+// one: neither too many cycles nor too few. The cores' slices or host memory, whichever takes
+// longer, and what every run has at its edges. Figures are those of bench-mul-mat and `ggml-hsa
+// bench` of 2048 x 2048; tests/aie/ops/test-likely.c holds them against the emulated device.
+#include "mul-mat-plan.h"
+
+#include "aie/ops/ops.h"
+#include "aie/target/times.h"
+
+// Gemv: cycles of a slice of 64 k and 64 rows, and more for each four rows of b.
+struct slice {
+    int once, four;
+};
+
+static const struct slice plain[AIE_ARCH_COUNT] = {
+    [AIE_ARCH_AIE2] = {250, 140},
+    [AIE_ARCH_AIE2P] = {1700, 420},
+};
+
+static const struct slice blocks[AIE_ARCH_COUNT][KERNEL_BLOCKS] =
+    {
+        [AIE_ARCH_AIE2] =
+            {
+                [KERNEL_Q4_0] = {320, 480},
+                [KERNEL_Q8_0] = {1400, 860},
+                [KERNEL_Q4_K] = {810, 1000},
+                [KERNEL_Q5_K] = {1350, 1000},
+                [KERNEL_Q6_K] = {1730, 870},
+                [KERNEL_IQ4_NL] = {4520, 860},
+                [KERNEL_MXFP4] = {1760, 870},
+                [KERNEL_Q4_1] = {2770, 75},
+                [KERNEL_Q5_0] = {3260, 75},
+                [KERNEL_Q5_1] = {3420, 75},
+                [KERNEL_Q2_K] = {2740, 85},
+                [KERNEL_Q3_K] = {3070, 75},
+            },
+        [AIE_ARCH_AIE2P] =
+            {
+                [KERNEL_Q4_0] = {950, 435},
+                [KERNEL_Q8_0] = {1980, 350},
+                [KERNEL_Q4_K] = {970, 510},
+                [KERNEL_Q5_K] = {1970, 370},
+                [KERNEL_Q6_K] = {2140, 640},
+                [KERNEL_IQ4_NL] = {6840, 370},
+                [KERNEL_MXFP4] = {2930, 370},
+                [KERNEL_Q4_1] = {1740, 370},
+                [KERNEL_Q5_0] = {2270, 370},
+                [KERNEL_Q5_1] = {2380, 370},
+                [KERNEL_Q2_K] = {2370, 370},
+                [KERNEL_Q3_K] = {2780, 370},
+            },
+};
+
+static int64_t bytes_of(const struct tensor * t) { // of a batch
+    return t->ne[0] * t->ne[1] * dtype_size(t->dtype);
+}
+
+// Memory is paid by the run: for a short one as for RUN bytes.
+static int64_t paid(int64_t bytes, int64_t run) {
+    enum { RUN = 270 }; // as in bound.c
+    return run < RUN ? bytes * RUN / run : bytes;
+}
+
+static int64_t gemv_slice(const struct kernel_spec * spec, const struct mm_plan * p) {
+    const struct slice * s =
+        p->blocks == KERNEL_BLOCKS ? &plain[spec->arch] : &blocks[spec->arch][p->blocks];
+    return s->once + ops_parts(p->n, 4) * s->four;
+}
+
+static int64_t gemm_slice(const struct kernel_spec * spec, const struct mm_plan * p) {
+    const struct aie_likely_times * t = &aie_times(spec->arch)->likely;
+    int64_t rows = p->x_groups * p->t->x_group;
+    return (p->block_bytes ? t->gemm_blocks : 0) +
+           mm_tiles_each(p) * (t->gemm_slice + rows * t->gemm_row);
+}
+
+uint64_t mul_mat_likely(const struct kernel_spec * spec) {
+    const struct aie_likely_times * t = &aie_times(spec->arch)->likely;
+    struct mm_plan p;
+    if (mm_plan_make(spec, &p, NULL) != ST_OK) {
+        return mul_mat_bound(spec);
+    }
+    int64_t batches = spec->output.ne[2] * spec->output.ne[3];
+    int64_t a = bytes_of(&spec->inputs[0]), b = bytes_of(&spec->inputs[1]);
+    int64_t work = p.m_steps * (int64_t) p.slices;
+    if (!p.panel.rows) {
+        a = paid(a, mm_chunk_bytes(&p, p.y.chunk_k));
+    }
+    if (p.is_vector) { // every column has all of b, once for a step
+        work *= gemv_slice(spec, &p);
+        b *= p.columns * ops_parts(p.m_steps, p.x_stays ? p.m_pass : 1);
+    } else { // b comes for all tiles along m, a for all along n unless it stays
+        work *= p.n_tiles * gemm_slice(spec, &p);
+        a *= p.y_stays ? ops_parts(p.n_tiles, p.pass) : p.n_tiles;
+        b = paid(b, mm_row_bytes(&p, false, p.x.chunk_k)) * p.m_steps;
+    }
+    int64_t memory = (a + b + bytes_of(&spec->output)) * 10 / t->memory_tenths;
+    int64_t edges = p.is_vector ? t->edges : t->gemm_edges;
+    return (uint64_t) ((work > memory ? work : memory) * batches +
+                       edges * ops_columns(spec) / aie_target(spec->arch)->columns);
+}
