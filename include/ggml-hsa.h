@@ -108,12 +108,24 @@ GGML_BACKEND_API bool ggml_backend_hsa_get_counters(ggml_backend_dev_t dev,
 GGML_BACKEND_API bool ggml_backend_hsa_get_account(ggml_backend_dev_t dev,
                                                    struct ggml_backend_hsa_account * out);
 
+// Why the device itself does not compute a node, as one line with the limit that was met. False,
+// and an empty text, when it does, or when dev is not one of ours.
+GGML_BACKEND_API bool ggml_backend_hsa_why_not(ggml_backend_dev_t dev,
+                                               const struct ggml_tensor * op, char * text,
+                                               size_t size);
+
+// How many of ggml's ops the device HSA<device> computes no nodes of; text is their names, with
+// blanks between them, cut to size. -1 when there is no such device.
+GGML_BACKEND_API int ggml_backend_hsa_missing_ops(int device, char * text, size_t size);
+
 typedef bool (*ggml_backend_hsa_get_stats_t)(ggml_backend_dev_t dev,
                                              struct ggml_backend_hsa_stats * out);
 typedef bool (*ggml_backend_hsa_get_counters_t)(ggml_backend_dev_t dev,
                                                 struct ggml_backend_hsa_counters * out);
 typedef bool (*ggml_backend_hsa_get_account_t)(ggml_backend_dev_t dev,
                                                struct ggml_backend_hsa_account * out);
+typedef bool (*ggml_backend_hsa_why_not_t)(ggml_backend_dev_t dev, const struct ggml_tensor * op,
+                                           char * text, size_t size);
 
 #ifdef __cplusplus
 }

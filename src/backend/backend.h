@@ -22,6 +22,8 @@
 void log_error(const char * fmt, ...) BASE_PRINTF(1, 2);
 void log_warn(const char * fmt, ...) BASE_PRINTF(1, 2);
 void log_info(const char * fmt, ...) BASE_PRINTF(1, 2); // only with GGML_HSA_ENABLE_LOG=1
+// What was asked for by a variable, to standard error, whatever the program does with ggml's log.
+void log_stderr(const char * fmt, ...) BASE_PRINTF(1, 2);
 
 // ---- device.c ----
 
@@ -47,8 +49,10 @@ struct npu; // npu/npu.h
 struct gpu; // gpu/gpu.h
 
 struct device_kind {
-    // Would a stream compute this node itself, the CPU fallback left aside?
-    bool (*computes)(struct hsa_device * device, const struct ggml_tensor * op);
+    // Would a stream compute this node itself, the CPU fallback left aside? If not, why (may be
+    // NULL) says what it lacks, or which limit was met.
+    bool (*computes)(struct hsa_device * device, const struct ggml_tensor * op, struct error * why);
+    bool (*has)(enum ggml_op op); // does it compute any nodes of this op?
     enum status (*compute)(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
     // Two nodes that follow each other as one, which `compute` takes. NULL: there are none.
     bool (*fuse)(const struct ggml_tensor * first, const struct ggml_tensor * second,
@@ -111,6 +115,15 @@ bool profile_is_measured(const struct profile * p); // by the wall: nodes are wa
 void profile_measured(struct profile * p, uint32_t row, uint64_t ns);
 uint64_t profile_now(void);
 void profile_print(struct profile * p); // to stderr, and begins anew; nothing when nothing ran
+
+// ---- explain.c: why nodes are left to other devices; GGML_HSA_EXPLAIN=1 ----
+
+bool explain_asked(void);
+// A line, unless there was the same before. on_cpu: the fallback computes it.
+void explain_refusal(const struct hsa_device * device, const struct ggml_tensor * node, bool on_cpu,
+                     const struct error * why);
+// "ARGSORT f32[4096,2] -> i32[4096,2]".
+void explain_node(struct buf * b, const struct ggml_tensor * node);
 
 // ---- buffer.c ----
 
@@ -196,6 +209,8 @@ struct op_call { // a node as its kernel sees it
 
 enum status op_call_of(const struct ggml_tensor * node, struct op_call * out, struct error * err);
 const char * op_label(const struct ggml_tensor * node); // for messages
+// The kernel of an op that is one; KERNEL_OP_COUNT: none, or (UNARY, GLU) its parameters say which.
+enum kernel_op op_kernel(enum ggml_op op);
 // What a node writes: its result, and what it updates in place. Returns how many these are.
 #define OP_MAX_WRITES 3
 int op_writes(const struct ggml_tensor * node, const struct ggml_tensor * out[OP_MAX_WRITES]);

@@ -26,6 +26,19 @@ static void say(enum ggml_log_level level, const char * fmt, va_list args) {
     quiet_end(&quiet);
 }
 
+void log_stderr(const char * fmt, ...) {
+    char line[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    plain_make(line, false);
+    struct quiet quiet;
+    quiet_begin(&quiet);
+    fprintf(stderr, "ggml-hsa: %s\n", line);
+    quiet_end(&quiet);
+}
+
 void log_error(const char * fmt, ...) {
     va_list args;
     va_start(args, fmt);

@@ -62,6 +62,12 @@ static int16_t find_kernel(const struct ggml_tensor * node, int * first_param) {
     }
 }
 
+enum kernel_op op_kernel(enum ggml_op op) {
+    pthread_once(&map_once, build_map);
+    bool has = (unsigned) op < GGML_OP_COUNT && by_op[op] != NO_KERNEL;
+    return has ? (enum kernel_op) by_op[op] : KERNEL_OP_COUNT;
+}
+
 // ggml_op_desc trusts op_params, which may come from another machine.
 const char * op_label(const struct ggml_tensor * node) {
     int32_t sub = node->op_params[0];

@@ -28,6 +28,8 @@ const struct variable variables[] = {
      .meaning = "float functions: an NMSE of at most 1e-9, the default, or at most 5 units in the last place of f32"},
     {"GGML_HSA_HOST_FALLBACK", FLAG,
      .meaning = "1: claim every op of ggml's CPU backend, and compute those without a kernel on the CPU; 0: never"},
+    {"GGML_HSA_EXPLAIN", FLAG,
+     .meaning = "1: say to standard error why a device does not compute a node, once for each op and shape"},
     {"GGML_HSA_ENABLE_LOG", FLAG, .meaning = "say which runtime and devices were found; on in debug builds"},
     {"GGML_HSA_PROFILE", FLAG, .words = "kernels",
      .meaning = "print at the end where the time went, by op; kernels: each kernel, in order"},

@@ -322,17 +322,19 @@ static enum status node_on_gpu(const struct gpu_call * c, const struct ggml_tens
             return others[i].run(c, node, err);
         }
     }
-    struct op_call call;
+    struct op_call call = {.op = KERNEL_OP_COUNT};
     enum status st = op_call_of(node, &call, err);
-    if (st == ST_OK && !rows[call.op].kernel) {
+    // Whatever else is wrong with it: an op that only NPUs have is none of a GPU's.
+    if (call.op == KERNEL_OP_COUNT || !rows[call.op].kernel) {
         st = error_set(err, ST_UNSUPPORTED, "there is no kernel for %s on a GPU", op_label(node));
     }
     return st == ST_OK ? elementwise(c, node, &call, err) : st;
 }
 
-static bool computes(struct hsa_device * device, const struct ggml_tensor * op) {
+static bool computes(struct hsa_device * device, const struct ggml_tensor * op,
+                     struct error * why) {
     struct gpu_call c = {.device = device};
-    return op_is_view(op->op) || node_on_gpu(&c, op, NULL) == ST_OK;
+    return op_is_view(op->op) || node_on_gpu(&c, op, why) == ST_OK;
 }
 
 static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
@@ -340,4 +342,13 @@ static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, str
     return node_on_gpu(&c, node, err);
 }
 
-const struct device_kind gpu_kind = {.computes = computes, .compute = compute};
+static bool has(enum ggml_op op) {
+    bool other = op_is_view(op) || op == GGML_OP_UNARY || op == GGML_OP_GLU;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        other = other || others[i].op == op;
+    }
+    enum kernel_op kernel = op_kernel(op);
+    return other || (kernel != KERNEL_OP_COUNT && rows[kernel].kernel);
+}
+
+const struct device_kind gpu_kind = {.computes = computes, .has = has, .compute = compute};

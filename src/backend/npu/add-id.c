@@ -40,8 +40,14 @@ enum status add_id_check(struct hsa_device * device, const struct ggml_tensor * 
     }
     struct view from = view_of(a), to = view_of(node);
     struct kernel_spec spec = sum_of(node, device->npu->arch);
-    bool ok = plan_can(device->npu->store, &spec, false) && !plan_clobbers(&to, &from);
-    return ok ? ST_OK : error_set(err, ST_UNSUPPORTED, "ADD_ID: no kernel of ADD takes it");
+    struct error why;
+    if (!plan_can(device->npu->store, &spec, false)) {
+        plan_why_not(device->npu->store, &spec, &why);
+        return error_set(err, ST_UNSUPPORTED, "ADD_ID adds rows: %s", why.text);
+    }
+    return !plan_clobbers(&to, &from)
+               ? ST_OK
+               : error_set(err, ST_UNSUPPORTED, "ADD_ID: its result overlaps src0 in part");
 }
 
 static enum status gather_by_host(const struct ggml_tensor * node, char * to, struct error * err) {

@@ -388,12 +388,10 @@ enum status attention_check(struct hsa_device * device, const struct ggml_tensor
     if (cut(device->npu, &a, &part)) {
         return ST_OK;
     }
+    part.queries = 1; // as little as there is
     struct kernel_spec spec = spec_of(&a, device->npu->arch, &part);
     struct error why;
-    if (store_us(device->npu->store, &spec) > HSAC_MOST_US) {
-        return refuse(node, "the smallest part of it takes longer than runtimes wait", err);
-    }
-    store_why_not(device->npu->store, &spec, &why);
+    plan_why_not(device->npu->store, &spec, &why);
     return refuse(node, why.text, err);
 }
 

@@ -108,13 +108,13 @@ static enum status kernels_run(struct hsa_stream * s, struct ggml_tensor * node,
 // ---- the ways that a node may go ----
 
 static bool is_host(const struct ggml_tensor * node) {
-    return op_is_view(node->op) || host_computes(node);
+    return op_is_view(node->op) || host_has(node->op);
 }
 
 static enum status host_check(struct hsa_device * device, const struct ggml_tensor * node,
                               struct error * err) {
-    (void) device, (void) node, (void) err;
-    return ST_OK; // is_host has asked
+    (void) device;
+    return op_is_view(node->op) ? ST_OK : host_check_node(node, err);
 }
 
 static enum status host_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
@@ -202,24 +202,32 @@ static const struct way * way_of(const struct ggml_tensor * node) {
 
 // ---- every node ----
 
-static bool computes(struct hsa_device * device, const struct ggml_tensor * op) {
+static bool computes(struct hsa_device * device, const struct ggml_tensor * op,
+                     struct error * why) {
     struct store * store = device->npu->store;
     const struct way * way = way_of(op);
     if (store_has_compiler(store)) {
-        return way->check(device, op, NULL) == ST_OK;
+        return way->check(device, op, why) == ST_OK;
     }
     // Where packs decide, what they lack must not go to the CPU without a word.
-    struct error why;
+    struct error own;
+    why = why ? why : &own;
     struct store_stats before, after;
     store_get_stats(store, &before);
-    if (way->check(device, op, &why) == ST_OK) {
+    if (way->check(device, op, why) == ST_OK) {
         return true;
     }
     store_get_stats(store, &after);
     if (after.absent > before.absent && !atomic_exchange(&device->told_absent[op->op], true)) {
-        log_warn("%s: %s is left to the CPU: %s", device->name, op_label(op), why.text);
+        log_warn("%s: %s is left to the CPU: %s", device->name, op_label(op), why->text);
     }
     return false;
+}
+
+static bool has(enum ggml_op op) {
+    struct ggml_tensor node = {.op = op};
+    return way_of(&node)->is != is_any || op == GGML_OP_UNARY || op == GGML_OP_GLU ||
+           op_kernel(op) != KERNEL_OP_COUNT;
 }
 
 static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
@@ -253,6 +261,7 @@ static void scratch_reset(struct hsa_stream * s) {
 
 const struct device_kind npu_kind = {
     .computes = computes,
+    .has = has,
     .compute = compute,
     .together = together,
     .fuse = fuse_nodes,

@@ -67,38 +67,58 @@ static enum status concat(const struct ggml_tensor * node, struct error * err) {
 
 // ---- the table ----
 
+static const char copies[] = "copies go between equal types, floats, f32 and i32, from quantized "
+                             "types to f32, and from floats to those that ggml can quantize to";
+
 static const struct {
     enum ggml_op op;
     bool (*can)(const struct ggml_tensor * node);
     enum status (*compute)(const struct ggml_tensor * node, struct error * err);
+    const char * takes;
 } rows[] = {
-    {GGML_OP_DUP, can_copy, copy},
-    {GGML_OP_CPY, can_copy, copy},
-    {GGML_OP_CONT, can_copy, copy},
-    {GGML_OP_REPEAT, can_repeat, repeat},
-    {GGML_OP_CONCAT, can_concat, concat},
-    {GGML_OP_GET_ROWS, host_can_get_rows, host_get_rows},
-    {GGML_OP_SET_ROWS, host_can_set_rows, host_set_rows},
+    {GGML_OP_DUP, can_copy, copy, copies},
+    {GGML_OP_CPY, can_copy, copy, copies},
+    {GGML_OP_CONT, can_copy, copy, copies},
+    {GGML_OP_REPEAT, can_repeat, repeat, "equal types of single elements are repeated"},
+    {GGML_OP_CONCAT, can_concat, concat, "equal types in whole blocks are put together"},
+    {GGML_OP_GET_ROWS, host_can_get_rows, host_get_rows,
+     "rows are read as they are, or as f32 of a type that ggml can convert"},
+    {GGML_OP_SET_ROWS, host_can_set_rows, host_set_rows,
+     "rows of f32 and f16 are written as floats, i32, or packed in a type that ggml can quantize "
+     "to"},
 };
 
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
-bool host_computes(const struct ggml_tensor * node) {
+bool host_has(enum ggml_op op) {
+    bool has = false;
+    for (int i = 0; i < N_ROWS; i++) {
+        has |= rows[i].op == op;
+    }
+    return has;
+}
+
+enum status host_check_node(const struct ggml_tensor * node, struct error * err) {
+    const struct ggml_tensor * src = node->src[0];
     for (int i = 0; i < N_ROWS; i++) {
         if (rows[i].op == node->op) {
-            return rows[i].can(node);
+            return rows[i].can(node)
+                       ? ST_OK
+                       : error_set(err, ST_UNSUPPORTED, "%s of %s to %s in these shapes: %s",
+                                   ggml_op_name(node->op),
+                                   src ? ggml_type_name(src->type) : "nothing",
+                                   ggml_type_name(node->type), rows[i].takes);
         }
     }
-    return false;
+    return error_set(err, ST_UNSUPPORTED, "the host does not compute it");
 }
 
 enum status host_compute(struct ggml_tensor * node, struct error * err) {
-    for (int i = 0; i < N_ROWS; i++) {
-        if (rows[i].op == node->op && rows[i].can(node)) {
+    enum status st = host_check_node(node, err);
+    for (int i = 0; i < N_ROWS && st == ST_OK; i++) {
+        if (rows[i].op == node->op) {
             return rows[i].compute(node, err);
         }
     }
-    const struct ggml_tensor * src = node->src[0];
-    return error_set(err, ST_UNSUPPORTED, "%s of %s to %s is not supported", ggml_op_name(node->op),
-                     src ? ggml_type_name(src->type) : "nothing", ggml_type_name(node->type));
+    return st;
 }

@@ -10,8 +10,10 @@
 
 // ---- host-nodes.c: whole nodes ----
 
-// Is the node one that host_compute can do? Looks at types and layouts, never at data.
-bool host_computes(const struct ggml_tensor * node);
+// Has host_compute something for this op at all?
+bool host_has(enum ggml_op op);
+// Is the node one that it can do? Looks at types and layouts, never at data.
+enum status host_check_node(const struct ggml_tensor * node, struct error * err);
 // ST_INVALID when an index in the data points outside; otherwise fails with ST_NO_MEMORY alone.
 enum status host_compute(struct ggml_tensor * node, struct error * err);
 

@@ -649,7 +649,7 @@ static enum status plan(struct mat_world * w, struct ask * r, struct mat_plan * 
     struct kernel_spec spec = product_of(out, w->arch, out->chunk, out->chunk_k);
     kernel_name(&spec, name);
     struct error why;
-    store_why_not(w->store, &spec, &why);
+    plan_why_not(w->store, &spec, &why);
     return error_set(err, ST_UNSUPPORTED, "%s: no kernel like %s: %s", r->label, name, why.text);
 }
 

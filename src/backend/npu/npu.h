@@ -80,6 +80,8 @@ enum status plan_node(struct store * store, enum aie_arch arch, const struct ggm
 // Is there such a kernel, of those that take no longer than one may? by_command: those of
 // GGML_HSA_JIT_COMMAND count as well.
 bool plan_can(struct store * store, const struct kernel_spec * spec, bool by_command);
+// Why plan_can says no.
+void plan_why_not(struct store * store, const struct kernel_spec * spec, struct error * err);
 // Views as kernels have them; the datatype is one that kernels exist for.
 struct tensor plan_tensor(const struct view * v);
 bool plan_clobbers(const struct view * dst, const struct view * src);

@@ -69,6 +69,20 @@ bool plan_can(struct store * store, const struct kernel_spec * spec, bool by_com
            (by_command ? store_can(store, spec) : store_can_itself(store, spec));
 }
 
+void plan_why_not(struct store * store, const struct kernel_spec * spec, struct error * err) {
+    struct error why = {0};
+    uint64_t us = store_us(store, spec);
+    store_why_not(store, spec, &why);
+    if (why.status == ST_OK && us > HSAC_MOST_US) {
+        error_set(err, ST_UNSUPPORTED,
+                  "it may take %llu us at the lowest clock, and a kernel at most %d us (ROCr 7.2 "
+                  "waits no longer than 50 ms for a batch)",
+                  (unsigned long long) us, HSAC_MOST_US);
+    } else {
+        error_set(err, ST_UNSUPPORTED, "%s", why.text);
+    }
+}
+
 static bool can(const struct request * r, const struct kernel_spec * spec) {
     return plan_can(r->store, spec, r->by_command);
 }
@@ -265,10 +279,12 @@ enum status plan_node(struct store * store, enum aie_arch arch, const struct ggm
     if (r.by_command && find_layout(&r, has_short_floats, out)) {
         return ST_OK;
     }
+    // The reason is that of the layout in which operands lie as a kernel can take them: strides are
+    // none then.
     char name[KERNEL_NAME_MAX];
-    try_layout(&r, AS_IT_STANDS, false, out);
+    try_layout(&r, FULL_SHAPE, false, out);
     kernel_name(&out->spec, name);
     struct error why;
-    store_why_not(store, &out->spec, &why);
+    plan_why_not(store, &out->spec, &why);
     return error_set(err, ST_UNSUPPORTED, "no kernel like %s: %s", name, why.text);
 }

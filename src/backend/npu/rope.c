@@ -198,9 +198,21 @@ enum status rope_check(struct hsa_device * device, const struct ggml_tensor * no
                        struct error * err) {
     struct npu * npu = device->npu;
     const struct ggml_tensor * x = node->src[0];
-    if (!x || (x->type != GGML_TYPE_F32 && x->type != GGML_TYPE_F16) || node->type != x->type ||
-        !rope_is_sound(node) || x->nb[0] != ggml_type_size(x->type) || node->nb[0] != x->nb[0]) {
-        return error_set(err, ST_UNSUPPORTED, "%s: datatypes, mode or shape", op_label(node));
+    if (!x || (x->type != GGML_TYPE_F32 && x->type != GGML_TYPE_F16) || node->type != x->type) {
+        return error_set(err, ST_UNSUPPORTED, "%s of %s to %s: both are f32, or both f16",
+                         op_label(node), x ? ggml_type_name(x->type) : "nothing",
+                         ggml_type_name(node->type));
+    }
+    if (!rope_is_sound(node)) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "%s: mode %d with %d of %lld dimensions from %d on, or its positions or "
+                         "factors, are none that its kernel knows",
+                         op_label(node), node->op_params[ROPE_MODE], node->op_params[ROPE_N_DIMS],
+                         (long long) x->ne[0], node->op_params[ROPE_N_OFFSET]);
+    }
+    if (x->nb[0] != ggml_type_size(x->type) || node->nb[0] != x->nb[0]) {
+        return error_set(err, ST_UNSUPPORTED, "%s: the elements of a row do not follow each other",
+                         op_label(node));
     }
     struct turn t = turn_of(node);
     struct view from[2], to[2], given = view_of(x), result = view_of(node);

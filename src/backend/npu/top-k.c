@@ -41,8 +41,15 @@ enum status top_k_check(struct hsa_device * device, const struct ggml_tensor * n
     }
     struct kernel_spec spec = sort_of(node, device->npu->arch);
     struct view from = beginning(node, NULL), to = view_of(node);
-    bool ok = plan_can(device->npu->store, &spec, false) && moves_can(device->npu, &from, &to);
-    return ok ? ST_OK : error_set(err, ST_UNSUPPORTED, "TOP_K: no kernel of ARGSORT takes it");
+    struct error why;
+    if (!plan_can(device->npu->store, &spec, false)) {
+        plan_why_not(device->npu->store, &spec, &why);
+        return error_set(err, ST_UNSUPPORTED, "TOP_K sorts its rows: %s", why.text);
+    }
+    return moves_can(device->npu, &from, &to)
+               ? ST_OK
+               : error_set(err, ST_UNSUPPORTED,
+                           "TOP_K: descriptors of words cannot walk its result");
 }
 
 enum status top_k_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {

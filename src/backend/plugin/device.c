@@ -79,7 +79,16 @@ static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor 
     // ggml's scheduler ends the process over one that we refuse.
     bool by_cpu = device->fallback == FALLBACK_PROMISED ||
                   (device->fallback == FALLBACK_ABLE && buffer_is_on(op, device));
-    return device->kind->computes(device, op) || (by_cpu && fallback_supports(op));
+    struct error why = {0};
+    bool asked = explain_asked();
+    if (device->kind->computes(device, op, asked ? &why : NULL)) {
+        return true;
+    }
+    bool on_cpu = by_cpu && fallback_supports(op);
+    if (asked) {
+        explain_refusal(device, op, on_cpu, &why);
+    }
+    return on_cpu;
 }
 
 static bool device_supports_buft(ggml_backend_dev_t dev, ggml_backend_buffer_type_t buft) {
@@ -137,6 +146,23 @@ struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struc
     buft_init(&device->buft, api, device, false);
     buft_init(&device->host_buft, api, device, true);
     return device;
+}
+
+// ---- why it does not compute a node ----
+
+bool ggml_backend_hsa_why_not(ggml_backend_dev_t dev, const struct ggml_tensor * op, char * text,
+                              size_t size) {
+    struct error why = {0};
+    struct hsa_device * device = device_of(dev);
+    if (size) {
+        *text = '\0';
+    }
+    if (!device_is_ours(dev) || hsac_check_fork(device->agent, NULL) != ST_OK ||
+        device->kind->computes(device, op, &why)) {
+        return false;
+    }
+    snprintf(text, size, "%s", why.text);
+    return true;
 }
 
 // ---- what the device did ----

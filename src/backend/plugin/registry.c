@@ -93,6 +93,7 @@ static void * reg_get_proc_address(ggml_backend_reg_t reg, const char * name) {
         {"ggml_backend_hsa_get_stats", (void (*)(void)) ggml_backend_hsa_get_stats},
         {"ggml_backend_hsa_get_counters", (void (*)(void)) ggml_backend_hsa_get_counters},
         {"ggml_backend_hsa_get_account", (void (*)(void)) ggml_backend_hsa_get_account},
+        {"ggml_backend_hsa_why_not", (void (*)(void)) ggml_backend_hsa_why_not},
     };
     (void) reg;
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
@@ -196,6 +197,21 @@ static struct hsa_device * nth_device(int index) {
 
 int ggml_backend_hsa_get_device_count(void) {
     return ggml_backend_hsa_reg() ? registry.n_devices : 0;
+}
+
+int ggml_backend_hsa_missing_ops(int device, char * text, size_t size) {
+    const struct hsa_device * d = nth_device(device);
+    struct buf names = {0};
+    int n = 0;
+    for (int op = 0; d && op < GGML_OP_COUNT; op++) {
+        if (!d->kind->has((enum ggml_op) op)) {
+            buf_printf(&names, "%s%s", n ? " " : "", ggml_op_name((enum ggml_op) op));
+            n++;
+        }
+    }
+    snprintf(text, size, "%s", names.data ? (const char *) names.data : "");
+    buf_free(&names);
+    return d ? n : -1;
 }
 
 ggml_backend_t ggml_backend_hsa_init(int device) {

@@ -132,7 +132,7 @@ static enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node
     const struct device_kind * kind = s->device->kind;
     struct error why = {.status = ST_UNSUPPORTED};
     // Behind nodes of the CPU it is asked for first whether it is one too; else trying tells.
-    if (!fallback_waits(&s->fallback) || kind->computes(s->device, node)) {
+    if (!fallback_waits(&s->fallback) || kind->computes(s->device, node, NULL)) {
         enum status st = fallback_run(&s->fallback, err);
         if (st != ST_OK) {
             return st;
@@ -149,6 +149,12 @@ static enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node
             return why.status;
         }
         tell(s, node, &why);
+    }
+    if (explain_asked()) {
+        if (!why.text[0]) {
+            kind->computes(s->device, node, &why);
+        }
+        explain_refusal(s->device, node, true, &why);
     }
     enum status st = stream_wait(s, err); // its inputs may be results that are still on their way
     st = st == ST_OK ? panels_by_cpu(s, node, err) : st;

@@ -298,9 +298,14 @@ enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, st
     }
     // In words, from turn to turn.
     int64_t step = p->keys * p->mask_blocks * spec->inputs[AT_K].nb[1] / 4;
-    if (p->blocks > AT_MOST_BLOCKS ||
-        (p->mask && (p->mask_blocks > AT_MASK_BLOCKS || (p->turns > 1 && step > 1 << 20)))) {
-        return refuse(err, "more keys than descriptors and queues can say");
+    if (p->blocks > AT_MOST_BLOCKS) {
+        return error_set(
+            err, ST_UNSUPPORTED,
+            "attention: %lld keys are %lld blocks of %lld; descriptors walk %d at most",
+            (long long) p->n_kv, (long long) p->blocks, (long long) p->keys, AT_MOST_BLOCKS);
+    }
+    if (p->mask && (p->mask_blocks > AT_MASK_BLOCKS || (p->turns > 1 && step > 1 << 20))) {
+        return refuse(err, "a mask over more keys than descriptors and queues can say");
     }
     p->group_items = ops_parts(p->group, p->item_heads);
     p->query_items = ops_parts(p->queries, p->item_queries);

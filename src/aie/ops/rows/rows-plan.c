@@ -172,8 +172,11 @@ enum status rows_plan_make(const struct kernel_spec * spec, struct rows_plan * p
     if (plan->streamed && !plan->held) {
         int64_t chunks = (plan->row + plan->chunk - 1) / plan->chunk;
         if (chunks * plan->op->passes > MAX_STREAM_CHUNKS || chunks > MAX_CHUNKS) {
-            return error_set(err, ST_UNSUPPORTED, "rows of %lld elements are too long for %s",
-                             (long long) plan->row, kernel_op_name(spec->op));
+            int64_t most = MAX_STREAM_CHUNKS / plan->op->passes;
+            most = (most < MAX_CHUNKS ? most : MAX_CHUNKS) * plan->chunk;
+            return error_set(err, ST_UNSUPPORTED,
+                             "rows of %lld elements are too long for %s, which takes %lld",
+                             (long long) plan->row, kernel_op_name(spec->op), (long long) most);
         }
     }
     int64_t pieces = plan->held       ? plan->rows / held_limit(plan) + plan->runs
