@@ -70,6 +70,10 @@ void report_need(struct doctor * d, enum verdict v, const char * check, const ch
                  : no_npu            ? "; the GPU does without"
                                      : "");
     }
+    if (d->emulated && !d->json && !d->issue) { // one line says it of all of them
+        buf_printf(&d->unneeded, "%s%s", d->unneeded.size ? ", " : "", check);
+        return;
+    }
     bool needed = !d->emulated && !d->runtime.native && !no_npu;
     add_finding(d, !needed ? PASS : gpu ? WARN : v, check, needed ? mend : "", text);
 }
@@ -111,6 +115,11 @@ static void check_plugin(struct doctor * d) {
                "%s loads in ggml %s (backend API %d) and offers %d device%s%s%s", p->path,
                p->ggml_version, p->api, p->devices, p->devices == 1 ? "" : "s",
                all ? "" : "; it says: ", all ? "" : p->said);
+    }
+    if (p->err.status == ST_OK && p->devices && p->missing >= 0) {
+        report(d, PASS, "ops", "to learn why a node is on the CPU: GGML_HSA_EXPLAIN=1 PROGRAM",
+               "HSA0 leaves %d of ggml's ops to the CPU%s%s", p->missing, p->missing ? ": " : "",
+               p->missing_ops);
     }
     if (!path || !*path) {
         char mend[600];
@@ -282,6 +291,11 @@ static void check_all(struct doctor * d) {
     check_system(d);
     check_access(d);
     check_runtime(d);
+    if (d->unneeded.size) {
+        report(d, PASS, "this machine", "", "an emulated NPU does without: %s",
+               (const char *) d->unneeded.data);
+        buf_free(&d->unneeded);
+    }
     check_plugin(d);
     check_compilers(d, check_kernel_dirs(d));
     check_cache(d);

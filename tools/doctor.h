@@ -12,8 +12,9 @@ struct doctor {
     bool issue;    // --report: for others to read, without mends and without what is personal
     bool emulated; // asked for: the machine's own hardware does not matter
     struct buf out;
-    json_t * checks; // with `json`: the findings
-    int n[3];        // findings by verdict
+    struct buf unneeded; // checks that an emulated NPU does without, with commas between them
+    json_t * checks;     // with `json`: the findings
+    int n[3];            // findings by verdict
     struct machine machine;
     bool refused; // a device file cannot be opened for want of rights
     struct probe_runtime runtime;

@@ -116,8 +116,12 @@ static void add_runtime(struct info * i, const struct probe_runtime * r) {
     }
 }
 
-static void add_plugin(struct info * i, const struct probe_plugin * p) {
+static void add_plugin(struct info * i, const struct probe_plugin * p,
+                       const struct probe_runtime * r) {
     bool ok = p->err.status == ST_OK;
+    // What is said of the runtime need not be said twice.
+    bool same = r->err.status != ST_OK && r->err.text[0] && strstr(p->said, r->err.text);
+    const char * said = same ? "that there is none, as above" : p->said;
     if (i->json) {
         json_put(&i->root, "plugin", *p->path ? json_text(p->path) : json_null());
         json_put(&i->root, "ggml_version", json_text(ok ? p->ggml_version : ""));
@@ -130,8 +134,8 @@ static void add_plugin(struct info * i, const struct probe_plugin * p) {
     plain_text(&i->b, *p->path ? p->path : "none");
     if (ok) {
         buf_printf(&i->b, " in ggml %s, backend API %d, offers %d device%s%s", p->ggml_version,
-                   p->api, p->devices, p->devices == 1 ? "" : "s", *p->said ? "; it says: " : "");
-        plain_text(&i->b, p->said);
+                   p->api, p->devices, p->devices == 1 ? "" : "s", *said ? "; it says: " : "");
+        plain_text(&i->b, said);
         buf_printf(&i->b, "\n");
     } else {
         buf_printf(&i->b, ": ");
@@ -282,7 +286,7 @@ static int run(int argc, char ** argv) {
         buf_printf(&i.b, "ggml-hsa %s\n", GGML_HSA_VERSION);
     }
     add_runtime(&i, &runtime);
-    add_plugin(&i, &plugin);
+    add_plugin(&i, &plugin, &runtime);
     add_kernel_dirs(&i);
     add_cache(&i);
     add_options(&i);

@@ -4,9 +4,12 @@
 #include "llm-graph.h"
 
 #include "ggml-alloc.h"
+#include "ggml-hsa.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { LAYER_NODES = 64 }; // more than a layer has, views included; the head has fewer
 
@@ -229,6 +232,18 @@ static uint64_t bytes_of(struct ggml_context * ctx) {
     return sum;
 }
 
+static void add_refusal(const struct llm_device * device, const struct ggml_tensor * t,
+                        struct llm_figures * out) {
+    struct llm_left left = {.nodes = 1, .why = "the plugin gives no reason"};
+    ggml_backend_hsa_why_not_t why_not;
+    memcpy(&why_not, &device->why_not, sizeof why_not);
+    snprintf(left.op, sizeof left.op, "%s", ggml_op_desc(t));
+    if (why_not) {
+        why_not(device->dev, t, left.why, sizeof left.why);
+    }
+    llm_add_left(out, &left, 1);
+}
+
 void llm_graph_count(const struct llm_device * device, const struct llm_list * list,
                      const struct llm_weights * w, const struct llm_graph * g,
                      struct llm_figures * out) {
@@ -243,6 +258,9 @@ void llm_graph_count(const struct llm_device * device, const struct llm_list * l
         out->on_device += supported;
         out->gaps += before && !supported;
         before = supported;
+        if (!supported) {
+            add_refusal(device, t, out);
+        }
         if (t->op == GGML_OP_MUL_MAT) {
             out->macs += (uint64_t) (t->src[0]->ne[0] * ggml_nelements(t));
         } else if (t->op == GGML_OP_FLASH_ATTN_EXT) {

@@ -25,6 +25,7 @@ const char * llm_open(const char * plugin, struct llm_device * out) {
     out->dev = ggml_backend_reg_dev_get(reg, 0);
     out->get_stats = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_stats");
     out->get_account = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_account");
+    out->why_not = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_why_not");
     struct ggml_backend_hsa_account account = {.size = sizeof account};
     ggml_backend_hsa_get_account_t get_account;
     memcpy(&get_account, &out->get_account, sizeof get_account);
@@ -86,9 +87,10 @@ static struct llm_list warm_up_of(const struct decoder_model * m, const struct l
     return warm;
 }
 
-// Whether attention is one node: as llama.cpp does, where the device computes it so.
+// Whether attention is one node: as llama.cpp does, where the device computes it so. If not, `out`
+// says why.
 static bool has_flash(const struct llm_device * device, const struct decoder_model * m,
-                      int64_t tokens, int64_t context) {
+                      int64_t tokens, int64_t context, struct llm_figures * out) {
     struct llm_list list = list_of(m, LLM_LAYER, 0);
     struct llm_weights w;
     struct llm_graph g = {0};
@@ -100,6 +102,11 @@ static bool has_flash(const struct llm_device * device, const struct decoder_mod
     }
     llm_graph_free(&g);
     llm_weights_free(&w);
+    for (int i = 0; i < f.n_left; i++) {
+        if (!strcmp(f.left[i].op, ggml_op_name(GGML_OP_FLASH_ATTN_EXT))) {
+            llm_add_left(out, &f.left[i], 0);
+        }
+    }
     return ok && f.nodes == f.on_device;
 }
 
@@ -109,7 +116,7 @@ void llm_count(const struct llm_device * device, const struct decoder_model * m,
     struct llm_weights w;
     struct llm_graph g = {0};
     *out = (struct llm_figures){0};
-    bool flash = part != LLM_HEAD && has_flash(device, m, tokens, context);
+    bool flash = part != LLM_HEAD && has_flash(device, m, tokens, context, out);
     if (llm_weights_new(m, &list, &w) && llm_graph_new(m, &list, &w, tokens, context, flash, &g)) {
         llm_graph_count(device, &list, &w, &g, out);
     }
@@ -209,7 +216,7 @@ const char * llm_measure(struct llm_device * device, const struct decoder_model 
                          struct llm_figures * out) {
     *out = (struct llm_figures){0};
     struct llm_list list = list_of(m, part, kind), warm = warm_up_of(m, &list);
-    bool flash = part != LLM_HEAD && has_flash(device, m, tokens, context);
+    bool flash = part != LLM_HEAD && has_flash(device, m, tokens, context, out);
     struct state empty = state_of(device), before, after;
     struct llm_weights w = {0};
     struct llm_graph first = {0}, g = {0};
@@ -251,6 +258,22 @@ const char * llm_measure(struct llm_device * device, const struct decoder_model 
     return why;
 }
 
+void llm_add_left(struct llm_figures * to, const struct llm_left * left, double times) {
+    int i = 0;
+    while (i < to->n_left &&
+           (strcmp(to->left[i].op, left->op) != 0 || strcmp(to->left[i].why, left->why) != 0)) {
+        i++;
+    }
+    if (i == LLM_LEFT) {
+        return;
+    }
+    if (i == to->n_left) {
+        to->left[to->n_left++] = *left;
+        to->left[i].nodes = 0;
+    }
+    to->left[i].nodes += left->nodes * times;
+}
+
 void llm_add(struct llm_figures * to, const struct llm_figures * part, double times) {
     to->nodes += (int) (part->nodes * times);
     to->on_device += (int) (part->on_device * times);
@@ -269,6 +292,9 @@ void llm_add(struct llm_figures * to, const struct llm_figures * part, double ti
     to->bytes += part->bytes * times;
     to->memory += part->memory * times;
     to->ms += part->ms * times;
+    for (int i = 0; i < part->n_left; i++) {
+        llm_add_left(to, &part->left[i], times);
+    }
     for (int i = 0; i < LLM_CAUSES; i++) {
         to->causes[i] += part->causes[i] * times;
     }

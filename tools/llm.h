@@ -9,7 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LLM_CAUSES = 10, LLM_RUNS = 7 };
+enum { LLM_CAUSES = 10, LLM_RUNS = 7, LLM_LEFT = 8 };
+
+// Nodes that the device does not compute, and why. Of 0 nodes: the graph does without the op,
+// because of that.
+struct llm_left {
+    char op[32], why[320];
+    double nodes;
+};
 
 struct llm_figures {
     // Of the graph.
@@ -17,6 +24,8 @@ struct llm_figures {
     int gaps;             // runs of nodes that it does not
     uint64_t macs;        // of the products
     uint64_t weights;     // bytes, as they are in the file, of what the graph reads
+    int n_left;           // reasons that are told
+    struct llm_left left[LLM_LEFT];
     // Of a run that finds loaded what stays.
     double kernels, dispatches; // dispatches: kernels that follow each other may be one
     double kept, pdi_loads, operations, by_host, on_cpu;
@@ -35,10 +44,10 @@ struct llm_device {
     uint64_t below[LLM_RUNS];    // bytes; 0: longer runs
     char clock[32];
     uint64_t mhz;
-    uint64_t compiled;             // kernels, by the process so far
-    void *get_stats, *get_account; // ggml-hsa.h
-    bool once;                     // the first run is measured: it loads what stays
-    bool begun;                    // something was computed
+    uint64_t compiled;                       // kernels, by the process so far
+    void *get_stats, *get_account, *why_not; // ggml-hsa.h
+    bool once;                               // the first run is measured: it loads what stays
+    bool begun;                              // something was computed
 };
 
 // Opens the plugin's first device, which must be an emulated NPU. NULL, or what is wrong.
@@ -59,6 +68,7 @@ const char * llm_measure(struct llm_device * device, const struct decoder_model 
 void llm_count(const struct llm_device * device, const struct decoder_model * m, enum llm_part part,
                int kind, int64_t tokens, int64_t context, struct llm_figures * out);
 
+void llm_add_left(struct llm_figures * to, const struct llm_left * left, double times);
 void llm_add(struct llm_figures * to, const struct llm_figures * part, double times);
 // Bytes of the cache for so many tokens, all layers.
 uint64_t llm_cache_bytes(const struct decoder * d, int64_t context);

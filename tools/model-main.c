@@ -83,6 +83,17 @@ static void print_runs(const struct llm_report * r) {
     }
 }
 
+static void print_left(const struct llm_figures * f) {
+    for (int i = 0; i < f->n_left; i++) {
+        const struct llm_left * left = &f->left[i];
+        if (left->nodes > 0) {
+            printf("  %-11s %.0f of %s: %s\n", "on the CPU", left->nodes, left->op, left->why);
+        } else {
+            printf("  %-11s by products, not %s: %s\n", "attention", left->op, left->why);
+        }
+    }
+}
+
 static void print_text(const struct report * r) {
     const struct decoder * d = &r->file.model.decoder;
     const struct llm_report * l = likely(r);
@@ -100,6 +111,7 @@ static void print_text(const struct report * r) {
     printf("  %-11s %.1f MB\n", "cache", (double) llm_cache_bytes(d, r->context) * 1e-6);
     printf("  %-11s %d, %d on the NPU, in %d splits; the embedding is looked up by the CPU\n",
            "nodes", f->nodes, f->on_device, splits(r));
+    print_left(f);
     printf("  %-11s %.1f tokens/s, by host memory", "at most", rate(l->ddr_ms));
     print_others(r, true);
     if (l->way == LLM_COUNTED) {
@@ -153,6 +165,18 @@ static json_t * runs_json(const struct llm_report * r) {
     return list;
 }
 
+static json_t * left_json(const struct llm_figures * f) {
+    json_t * list = json_array();
+    for (int i = 0; i < f->n_left; i++) {
+        json_t * o = json_object();
+        json_put(&o, "op", json_string(f->left[i].op));
+        json_put(&o, "nodes", json_integer((json_int_t) f->left[i].nodes));
+        json_put(&o, "why", json_string(f->left[i].why));
+        json_append(&list, o);
+    }
+    return list;
+}
+
 static int print_json(const struct report * r) {
     const struct decoder * d = &r->file.model.decoder;
     const struct llm_report * l = likely(r);
@@ -192,6 +216,7 @@ static int print_json(const struct report * r) {
     for (int i = 0; i < n; i++) {
         json_put(&root, whole[i].name, json_integer((json_int_t) whole[i].value));
     }
+    json_put(&root, "left_to_cpu", left_json(f));
     json_put(&root, "most_tokens_per_1000_s", json_integer((json_int_t) (1000 * rate(l->ddr_ms))));
     if (l->way != LLM_COUNTED) {
         json_put(&root, "computed", json_string(l->way == LLM_AS_WHOLE ? "whole" : "layers"));

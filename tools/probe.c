@@ -287,6 +287,10 @@ static void load_plugin(void * data) {
     }
     p->api = reg->api_version;
     p->devices = count();
+    int (*missing)(int, char *, size_t);
+    address = dlsym(library, "ggml_backend_hsa_missing_ops");
+    memcpy(&missing, &address, sizeof address);
+    p->missing = missing ? missing(0, p->missing_ops, sizeof p->missing_ops) : -1;
 }
 
 // Beside the program in a build, in the library directory where it is installed.

@@ -49,6 +49,8 @@ struct probe_plugin {
     char ggml_version[32];
     int api, devices;
     char said[512]; // its first warning
+    int missing;    // ops without a kernel on the first device; -1: the plugin does not say
+    char missing_ops[1024];
 };
 
 void probe_plugin(struct probe_plugin * out);

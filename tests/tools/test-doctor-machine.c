@@ -123,8 +123,12 @@ static void kernels_and_drivers(void ** state) {
     put("bare", "/sys/module/amdxdna/taint", "");
     put_driver("bare", "vfio-pci");
     EXPECT(good, doctor("bare"), 1, "FAIL  kernel driver: " BUS " is held by vfio-pci");
-    // What an emulated NPU does not need is told and not missed.
+    // What an emulated NPU does not need is one line, and told in full in a report.
     EXPECT("GGML_HSA_EMULATE=aie2", doctor("bare"), 0,
+           "an emulated NPU does without: kernel driver", " 0 failures");
+    char report[300];
+    snprintf(report, sizeof report, "%s --report", doctor("bare"));
+    EXPECT("GGML_HSA_EMULATE=aie2", report, 0,
            "is held by vfio-pci, not by amdxdna; an emulated NPU does not need it", " 0 failures");
 
     put("none", "/sys/bus/pci/devices/0000:00:00.0/vendor", "0x8086\n");

@@ -51,6 +51,9 @@ static void with_nothing(void ** state) {
            "device node: ", "/dev/kfd: ", "\nNOT usable: ");
     EXPECT(env, "info", 0, "ggml-hsa 0.", "runtime             none: ", "/nonexistent/libhsa.so",
            "build options", "GGML_HSA_RUNTIME=/nonexistent/libhsa.so");
+#ifdef PLUGIN
+    EXPECT(env, "info", 0, "offers 0 devices; it says: that there is none, as above");
+#endif
 }
 
 static void without_an_npu(void ** state) {

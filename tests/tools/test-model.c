@@ -305,6 +305,29 @@ static void files_that_lie(void ** state) {
     expect("", "--count", 0, "1048576 words");
 }
 
+// What the NPU does not compute is named with the limit that was met: attention as one node first,
+// then what a row as long as the context is too long for.
+static void reasons(void ** state) {
+    (void) state;
+    write_file("llama", (struct change){0});
+    expect("attention", "--count --context 1048576", 0,
+           "attention   by products, not FLASH_ATTN_EXT: FLASH_ATTN_EXT: attention: 1048576 keys");
+    expect("a long row", "--count --context 1048576", 0, "on the CPU  2 of SOFT_MAX: ");
+    expect("its limit", "--count --context 1048576", 0, "too long for soft_max, which takes ");
+    json_t *few = run_json("--count --json --context 64"),
+           *many = run_json("--count --json --context 1048576");
+    assert_int_equal(json_array_size(json_object_get(few, "left_to_cpu")), 0);
+    const json_t * left = json_object_get(many, "left_to_cpu");
+    assert_int_equal(json_array_size(left), 2);
+    int64_t nodes = 0;
+    for (size_t i = 0; i < 2; i++) {
+        nodes += number(json_array_get(left, i), "nodes");
+    }
+    assert_int_equal(nodes, number(many, "nodes") - number(many, "nodes_on_npu"));
+    json_decref(few);
+    json_decref(many);
+}
+
 // Names are whatever the file has.
 static void harmful_names(void ** state) {
     (void) state;
@@ -380,6 +403,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(architectures), cmocka_unit_test(whole_and_parts),
         cmocka_unit_test(range),         cmocka_unit_test(files_that_lie),
+        cmocka_unit_test(reasons),       cmocka_unit_test(damaged_files),
         cmocka_unit_test(harmful_names), cmocka_unit_test(damaged_files),
         cmocka_unit_test(command_line),
     };
