@@ -9,6 +9,21 @@ _ggml_hsa_options() {
     "$@" --help 2>/dev/null | grep -oE -e '--[a-z][a-z-]*' | sort -u
 }
 
+# What the tool names where an op or a datatype is none: "ops: ADD SUB ..., and ..."
+_ggml_hsa_listed() { # <tool> <ops or types>
+    local words=(bench x x 1)
+    [[ $2 == ops ]] || words=(bench MUL_MAT x 1)
+    "$1" "${words[@]}" 2>&1 | sed -n "s/^$2: \([^,]*\).*/\1/p"
+}
+
+# Which operand it is: ops first, then datatypes. The words behind <from> that are no options count.
+_ggml_hsa_operand() { # <tool> <from> <word>
+    case $((COMP_CWORD - $2)) in
+    1) mapfile -t COMPREPLY < <(compgen -W "$(_ggml_hsa_listed "$1" ops)" -- "${3^^}") ;;
+    2) mapfile -t COMPREPLY < <(compgen -W "$(_ggml_hsa_listed "$1" types)" -- "$3") ;;
+    esac
+}
+
 _ggml_hsa() {
     local tool=$1 word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} sub= i
     COMPREPLY=()
@@ -44,7 +59,20 @@ _ggml_hsa() {
         mapfile -t COMPREPLY < <(compgen -W "$(_ggml_hsa_options "$tool" $sub) --help" -- "$word")
         return
     fi
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        if [[ ${COMP_WORDS[i]} == --passes ]] && ((COMP_CWORD - i <= 2)); then
+            _ggml_hsa_operand "$tool" "$i" "$word"
+            return
+        fi
+    done
     case "${tool##*/} $sub" in
+    "ggml-hsa bench")
+        _ggml_hsa_operand "$tool" 1 "$word"
+        ;;
+    "ggml-hsa model")
+        compopt -o filenames 2>/dev/null || :
+        mapfile -t COMPREPLY < <(compgen -f -X '!*.gguf' -- "$word"; compgen -d -- "$word")
+        ;;
     "ggml-hsa cache" | "rocm-kernels cache")
         if ((COMP_CWORD == 2)); then
             mapfile -t COMPREPLY < <(compgen -W "$(_ggml_hsa_words "$tool" cache)" -- "$word")

@@ -235,6 +235,8 @@ static int parse(int argc, char ** argv, int takes, struct cache_command * cmd) 
             i++;
         } else if (option[0] == '-') {
             return tool_usage(&cache_subcommand, "no option '%s' of %s", option, argv[1]);
+        } else if ((takes & TAKES_MAX) && !cmd->max_given && parse_size(option, &cmd->max)) {
+            cmd->max_given = true; // trim 500M
         } else if (!(takes & TAKES_WORDS)) {
             return tool_usage(&cache_subcommand, "%s takes no '%s'", argv[1], option);
         } else {
@@ -324,7 +326,7 @@ const struct subcommand cache_subcommand = {
         "  stat                       where it is, how full it is\n"
         "  list                       every kernel, its size, and when it was last used\n"
         "  verify                     reads all of it; shows kernels that are damaged or not ours\n"
-        "  trim [--max-size N] [--dry-run]\n"
+        "  trim [[--max-size] N] [--dry-run]\n"
         "                             drops what was not used for longest (N: bytes, or 500M, "
         "2G),\n"
         "                             and sweeps up after killed processes\n"

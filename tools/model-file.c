@@ -6,6 +6,7 @@
 #include "base/plain.h"
 #include "gguf.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -270,9 +271,15 @@ enum status model_file_read(const char * path, struct model_file * out, struct e
     char said[160] = "";
     FILE * file = fopen(path, "rb");
     if (!file) {
-        return error_set(err, ST_NOT_FOUND, "%s: cannot be read", path);
+        return error_set(err, ST_NOT_FOUND, "%s: %s", path, strerror(errno));
     }
+    errno = 0;
+    int first = fgetc(file), why = errno;
     fclose(file);
+    if (first == EOF) {
+        return error_set(err, ST_INVALID, "%s: %s", path,
+                         why ? strerror(why) : "no GGUF file: it is empty");
+    }
     ggml_log_set(keep_quiet, said);
     struct gguf_context * gguf = gguf_init_from_file(path, (struct gguf_init_params){true, NULL});
     ggml_log_set(NULL, NULL);

@@ -70,6 +70,10 @@ static int show(struct hip_cache * cache, bool verify) {
     return l.states[HIP_DAMAGED] ? EXIT_BAD_INPUT : EXIT_OK;
 }
 
+static double mib(uint64_t bytes) {
+    return (double) bytes / (1 << 20);
+}
+
 static int show_stat(struct hip_cache * cache) {
     struct hip_totals t;
     struct error err = {0};
@@ -83,9 +87,8 @@ static int show_stat(struct hip_cache * cache) {
         json_put(&answer, "max_bytes", json_size(cache->max));
         return EXIT_OK;
     }
-    printf("directory     %s\ncode objects  %llu\nsize          %.1f MB of at most %.1f MB\n",
-           cache->path, (unsigned long long) t.items, (double) t.bytes * 1e-6,
-           (double) cache->max * 1e-6);
+    printf("directory     %s\ncode objects  %llu\nsize          %.1f MiB of at most %.1f MiB\n",
+           cache->path, (unsigned long long) t.items, mib(t.bytes), mib(cache->max));
     return EXIT_OK;
 }
 
@@ -100,8 +103,8 @@ static int show_removed(enum status st, const struct hip_totals * t, const struc
         json_put(&answer, "in_use", json_size(t->skipped));
         return EXIT_OK;
     }
-    printf("%llu of %llu code objects removed, %.1f MB freed\n", (unsigned long long) t->removed,
-           (unsigned long long) t->items, (double) t->removed_bytes * 1e-6);
+    printf("%llu of %llu code objects removed, %.1f MiB freed\n", (unsigned long long) t->removed,
+           (unsigned long long) t->items, mib(t->removed_bytes));
     if (t->skipped) {
         printf("%llu are being made by other processes and stay\n",
                (unsigned long long) t->skipped);
@@ -130,21 +133,25 @@ int run_cache(int argc, char ** argv) {
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         known = known || !strcmp(what, words[i]);
     }
-    if (!known || argc > 2 + trim || (trim && argc < 3)) {
+    // As `ggml-hsa cache trim`: --max-size N, or N alone; neither: the limit that is set.
+    bool named = trim && argc > 2 && !strcmp(argv[2], "--max-size");
+    const char * size = trim && argc > 2 + named ? argv[2 + named] : NULL;
+    if (!known || argc > 2 + named + (size != NULL) || (named && !size)) {
         struct nearest near = {0};
         char hint[WORDS_HINT];
         for (size_t i = 0; !known && i < sizeof words / sizeof words[0]; i++) {
             words_consider(what, words[i], &near);
         }
-        return say_usage("cache stat, list, verify, trim SIZE or clear%s", words_hint(&near, hint));
+        return say_usage("cache stat, list, verify, trim [--max-size N] or clear%s",
+                         words_hint(&near, hint));
     }
     struct error err = {0};
     struct hip_cache cache = {0};
     uint64_t max = 0;
-    if (trim) { // sizes are written as in the variable, so its reader reads them
-        setenv("ROCM_KERNELS_TRIM", argv[2], 1);
+    if (size) { // sizes are written as in the variable, so its reader reads them
+        setenv("ROCM_KERNELS_TRIM", size, 1);
         if (keep_size("ROCM_KERNELS_TRIM", 0, &max, &err) != ST_OK) {
-            return say_usage("trim wants bytes, e.g. 500M");
+            return say_usage("--max-size wants bytes, e.g. 500M");
         }
     }
     enum status st = hip_cache_open(false, &cache, &err);
@@ -160,7 +167,7 @@ int run_cache(int argc, char ** argv) {
     if (st != ST_OK) {
         return say_failed(err.text);
     }
-    int status = run_on(&cache, what, max);
+    int status = run_on(&cache, what, size ? max : cache.max);
     hip_cache_close(&cache);
     return status;
 }

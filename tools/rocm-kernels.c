@@ -131,7 +131,9 @@ static int run_info(int argc, char ** argv) {
         if (in_json) {
             json_append(&list, json_string(compilers.list[i].identity));
         } else {
-            printf("%-10s %s\n", i ? "" : "compiler", compilers.list[i].identity);
+            // The rest of an identity, sizes and digests, is for programs: --json.
+            printf("%-10s %s %s\n", i ? "" : "compiler",
+                   compilers.list[i].kind == HIP_HIPCC ? "hipcc" : "clang", compilers.list[i].path);
         }
     }
     if (in_json) {
@@ -266,11 +268,13 @@ static const struct {
      "  --json         the counts for programs\n",
      run_run},
     {"cache", "where it is and how full; what is in it; checking, trimming and emptying it",
-     "usage: " PROGRAM " cache [stat | list | verify | trim SIZE | clear] [--json]\n\n"
+     "usage: " PROGRAM " cache [stat | list | verify | trim | clear] [--json]\n\n"
      "  stat           where it is and how full; the same without a word\n"
      "  list           what is in it\n"
      "  verify         reads all of it; status 1 if something is damaged\n"
-     "  trim SIZE      drops what was not used for longest until SIZE is left, e.g. 500M\n"
+     "  trim [[--max-size] N]\n"
+     "                 drops what was not used for longest until N is left (bytes, or 500M, 2G;\n"
+     "                 else ROCM_KERNELS_CACHE_MAX_SIZE)\n"
      "  clear          removes all that was made here, and nothing else\n"
      "  --json         the answer for programs\n",
      run_cache},

@@ -280,9 +280,11 @@ static void one_line(const struct buf * output, char text[SHOWN_OUTPUT + 1]) {
         size--;
     }
     size_t from = size > SHOWN_OUTPUT / 2 ? size - SHOWN_OUTPUT / 2 : 0; // a line end takes three
-    if (from) { // the line that was cut tells nothing; an only line does
+    if (from) { // a line that was cut says nothing; an only line does, with dots in front
         const uint8_t * end = memchr(output->data + from, '\n', size - from);
         from = end ? (size_t) (end + 1 - output->data) : from;
+        memcpy(text, "...", end ? 0 : 3);
+        n = end ? 0 : 3;
     }
     for (size_t i = from; i < size && n + 3 < SHOWN_OUTPUT; i++) {
         uint8_t c = output->data[i];

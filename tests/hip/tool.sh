@@ -96,6 +96,13 @@ expect 0 "\"kernels\": $total" list --json
 expect 0 '"binary_add_f32"' list binary --json
 expect 0 '"max_bytes":' cache --json
 expect 0 '"code_objects":' cache list --json
+expect 0 'MiB of at most 1024.0 MiB' cache stat
+expect 0 ' code objects removed, ' cache trim --max-size 500M
+expect 0 ' code objects removed, ' cache trim 500M
+expect 0 ' code objects removed, ' cache trim
+expect 2 '--max-size wants bytes' cache trim --max-size 5X
+expect 2 'trim [--max-size N]' cache trim --max-size
+expect 2 'trim [--max-size N]' cache trim 1M 2M
 expect 0 '"removed":' cache clear --json
 # 1: something is missing, here a compiler, and the answer says what
 have=0

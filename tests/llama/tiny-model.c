@@ -212,13 +212,15 @@ int main(int argc, char ** argv) {
         architecture |= !strcmp(name, architectures[i].name) ? architectures[i].bit : 0;
     }
     if (argc < 2 || argc > 3 || !architecture || argv[1][0] == '-') {
-        fprintf(stderr, "usage: tiny-model FILE.gguf [ARCHITECTURE]\n"
-                        "architectures:");
+        bool help = argc == 2 && !strcmp(argv[1], "--help");
+        FILE * out = help ? stdout : stderr;
+        fprintf(out, "usage: tiny-model FILE.gguf [ARCHITECTURE]\n\n"
+                     "Writes a language model of random weights.\n\narchitectures:");
         for (int i = 0; i < N_ARCHITECTURES; i++) {
-            fprintf(stderr, " %s", architectures[i].name);
+            fprintf(out, " %s", architectures[i].name);
         }
-        fprintf(stderr, "\n");
-        return 2;
+        fprintf(out, "\n");
+        return help ? 0 : 2;
     }
     struct ggml_init_params params = {.mem_size = (size_t) 16 << 20};
     struct ggml_context * ctx = ggml_init(params);

@@ -49,6 +49,16 @@ for status in 0 1 2 3 42 77 126 127 130 255; do
     fi
 done
 
+# A step that takes long says how far it is, and nobody waits for the next word of it.
+export STEP_SECONDS=1
+in_pipe "$dir/log/long.txt" sh -c 'echo "[7/9] made"; sleep 2; exit 4'
+unset STEP_SECONDS
+[ "$code" = 4 ] || complain "a long step ends with $code"
+grep -qx -- "-- a label: \[7/9\] made" "$dir/out" || complain "a long step is silent: $(cat "$dir/out")"
+begin=$(date +%s)
+in_pipe "$dir/log/short.txt" true
+[ $(($(date +%s) - begin)) -lt 15 ] || complain "a short step is waited for"
+
 in_pipe "$dir/log/killed.txt" sh -c 'kill -9 $$'
 [ "$code" = 137 ] || complain "a killed command makes a step that ends with $code"
 in_pipe "$dir/log/missing.txt" "$dir/there is no such program"

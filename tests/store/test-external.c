@@ -223,6 +223,9 @@ static void failures(void ** state) {
     MUST_FAIL(ST_NOT_FOUND, "_insts.bin");
     script("head -c 104857600 /dev/zero | tr '\\0' z; echo; echo flooded; exit 1");
     MUST_FAIL(ST_UNSUPPORTED, "exit status 1", "flooded");
+    // An only line that is too long shows that its front is missing.
+    script("printf '%0400d is the end' 7; exit 1");
+    MUST_FAIL(ST_UNSUPPORTED, "it said: ...000", "7 is the end");
 }
 
 static void hangs(void ** state) {

@@ -168,6 +168,7 @@ static void test_removing(void ** state) {
     fill(10);
     expect("trim", 0, "0 of 10 kernels removed");
     expect("trim --max-size 40K --dry-run", 0, "6 of 10 kernels would be removed");
+    expect("trim 40K --dry-run", 0, "6 of 10 kernels would be removed");
     expect("stat", 0, "kernels      10 ");
     expect_json("trim --max-size 40K --json", 0,
                 "{\"removed_kernels\": 6, \"in_use\": 0, \"dry_run\": false}");
@@ -225,6 +226,8 @@ static void test_usage(void ** state) {
     expect("clear --dry-run", 2, "no option '--dry-run' of clear");
     expect("trim --max-size", 2, "--max-size wants bytes");
     expect("trim --max-size 5X", 2, "--max-size wants bytes");
+    expect("trim 5X", 2, "trim takes no '5X'");
+    expect("trim 5M 6M", 2, "trim takes no '6M'");
     expect("why", 2, "why wants a kernel");
     expect("why x --arch aie9", 2, "--arch wants aie2 or aie2p");
     if (WITH_COMPILER) {

@@ -44,6 +44,12 @@ offers "--all --arch --jobs --json" rocm-kernels compile --
 offers "unary_f32 matmul_q4_K" rocm-kernels compile ""
 offers "gfx1100 all" rocm-kernels compile --arch ""
 offers "verify" rocm-kernels cache ver
+offers "ADD MUL_MAT SOFT_MAX FLASH_ATTN_EXT" ggml-hsa bench ""
+offers "RMS_NORM" ggml-hsa bench rms
+offers "f32 q4_0 q6_K" ggml-hsa bench MUL_MAT ""
+offers "MUL" ggml-hsa inspect --passes MU
+offers "bf16" ggml-hsa inspect --passes ADD b
+(cd "$(mktemp -d)" && touch a.gguf a.txt && offers "a.gguf" ggml-hsa model a && [ ${#COMPREPLY[@]} = 1 ] && rm -r "$PWD") || failed=1
 cd "$files"
 offers "ggml-hsa.bash" ggml-hsa-gen-kernels --config gg
 
@@ -69,6 +75,9 @@ if command -v zsh >/dev/null; then
     zsh_offers "--json --report" ggml-hsa doctor --
     zsh_offers "stat verify why" ggml-hsa cache ""
     zsh_offers "schedule bytes" ggml-hsa inspect --passes ADD f32 1024 --pass ""
+    zsh_offers "ADD MUL_MAT" ggml-hsa bench ""
+    zsh_offers "f32 q4_0" ggml-hsa bench MUL_MAT ""
+    zsh_offers "bf16" ggml-hsa inspect --passes ADD ""
     zsh_offers "--config --record" ggml-hsa-gen-kernels --
     zsh_offers "aie2p" ggml-hsa-gen-kernels --arch ""
     zsh_offers "compile run" rocm-kernels ""

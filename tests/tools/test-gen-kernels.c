@@ -158,6 +158,10 @@ static const struct {
     {"{" NAME "\"kernel_source\": \"../binary_ops.py\", " ARCH IN OUT BAD "}", "'bad'",
      "Kernel source not found"},
     {"{" NAME "\"kernel_source\": \"\", " ARCH IN OUT BAD "}", "'bad'", "Kernel source not found"},
+    {"{\"kernel_name\": \"ggml_op_mul_mat\", \"kernel_source\": \"mul_mat_ops.py\", " ARCH
+     "\"input_tensors\": [\"(64,8,1,1)/f32\", \"(64,4,1,1)/f32\"], "
+     "\"output_tensor\": \"(8,4,1,1)/f32\", " BAD "}",
+     "'bad'", "no mul_mat of f32 and f32 to f32 on aie2; there are bf16 or f16 with bf16 or f32"},
     {"{\"kernel_name\": \"ggml_op_nothing\", " FROM ARCH IN OUT BAD "}", "'bad'",
      "Kernel not found: 'ggml_op_nothing'"},
     {"{" NAME FROM "\"arch\": \"aie9\", " IN OUT BAD "}", "'bad'",

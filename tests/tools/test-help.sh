@@ -17,7 +17,8 @@ for program in bench-client bench-gen bench-gfx bench-graph bench-hip bench-npu 
 done
 rm -f help
 if [ -x "$bin/tiny-model" ]; then
-    "$bin/tiny-model" --help >/dev/null 2>&1 && { echo "tiny-model --help is no model"; failed=1; }
+    help=$("$bin/tiny-model" --help 2>/dev/null) || { echo "tiny-model --help ends with $?"; failed=1; }
+    case $help in "usage: tiny-model"*) ;; *) echo "tiny-model --help: $help"; failed=1 ;; esac
     [ -z "$(ls)" ] || { echo "--help made a file: $(ls)"; failed=1; }
     if [ -x "$bin/ggml-hsa-model" ] && [ -w /dev/full ]; then
         "$bin/tiny-model" tiny.gguf >/dev/null

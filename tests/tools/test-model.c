@@ -303,6 +303,18 @@ static void files_that_lie(void ** state) {
     }
     write_file("llama", (struct change){.words = 1 << 20});
     expect("", "--count", 0, "1048576 words");
+    struct result r = run("model /nonexistent/file.gguf --count");
+    assert_int_equal(r.status, 1);
+    assert_non_null(
+        strstr((char *) r.text.data, "/nonexistent/file.gguf: No such file or directory"));
+    buf_free(&r.text);
+    r = run("model / --count");
+    assert_int_equal(r.status, 1);
+    assert_non_null(strstr((char *) r.text.data, "/: Is a directory"));
+    buf_free(&r.text);
+    r = run("model /dev/null --count");
+    assert_non_null(strstr((char *) r.text.data, "/dev/null: no GGUF file: it is empty"));
+    buf_free(&r.text);
 }
 
 // What the NPU does not compute is named with the limit that was met: attention as one node first,
@@ -393,7 +405,7 @@ static void command_line(void ** state) {
     buf_free(&r.text);
     r = run("model /nowhere.gguf");
     assert_int_equal(r.status, 1);
-    assert_non_null(strstr((char *) r.text.data, "cannot be read"));
+    assert_non_null(strstr((char *) r.text.data, "No such file"));
     buf_free(&r.text);
 }
 

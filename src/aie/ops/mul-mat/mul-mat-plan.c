@@ -449,7 +449,9 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
         t && (b->dtype == t->in || (t->in == DTYPE_BF16 && b->dtype == DTYPE_F32 && !t->shared));
     b_fits = b_fits && (!t->shared || a->dtype == t->in);
     if (!b_fits || out->dtype != t->out) {
-        return error_set(err, ST_UNSUPPORTED, "no mul_mat of %s and %s to %s on %s",
+        return error_set(err, ST_UNSUPPORTED,
+                         "no mul_mat of %s and %s to %s on %s; there are bf16 or f16 with bf16 or "
+                         "f32 to f32, i8 with i8 and i16 with i16 to i32",
                          dtype_name(a->dtype), dtype_name(b->dtype), dtype_name(out->dtype),
                          kernel_arch_name(spec->arch));
     }
