@@ -1,5 +1,6 @@
 // test-plugin-experts: MUL_MAT_ID on the device against doubles, with any number of rows for an
-// expert, weights that change, and ids that name no expert.
+// expert, weights that change, ids that name no expert; and what the experts of a token's layer
+// cost, whose ids a kernel has made.
 #include "mat-world.h"
 
 struct moe {
@@ -102,6 +103,59 @@ static void weights_that_change(void ** state) {
     world_free(&e.w);
 }
 
+static struct ggml_backend_hsa_account account(void) {
+    void * address = ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(dev),
+                                                       "ggml_backend_hsa_get_account");
+    ggml_backend_hsa_get_account_t get_account;
+    memcpy(&get_account, &address, sizeof get_account);
+    struct ggml_backend_hsa_account out = {.size = sizeof out};
+    assert_true(get_account(dev, &out));
+    return out;
+}
+
+// The second and later tokens, each with other experts: the host waits for the ids and no more,
+// plans and lays out nothing, and the bytes are those of the experts that were chosen.
+static void experts_of_a_token(void ** state) {
+    (void) state;
+    enum { K = 512, FF = 1024, EXPERTS = 8, USED = 2, TOKENS = 3 };
+    struct world w = world_new();
+    struct ggml_tensor * up_w = ggml_new_tensor_3d(w.weights, GGML_TYPE_Q4_0, K, FF, EXPERTS);
+    struct ggml_tensor * gate_w = ggml_new_tensor_3d(w.weights, GGML_TYPE_Q4_0, K, FF, EXPERTS);
+    struct ggml_tensor * down_w = ggml_new_tensor_3d(w.weights, GGML_TYPE_Q4_0, FF, K, EXPERTS);
+    struct ggml_tensor * x = ggml_new_tensor_3d(w.ctx, GGML_TYPE_F32, K, 1, 1);
+    struct ggml_tensor * logits = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, EXPERTS, 1);
+    struct ggml_tensor * ids = ggml_argsort(w.ctx, logits, GGML_SORT_ORDER_DESC);
+    ids = ggml_view_2d(w.ctx, ids, USED, 1, ids->nb[1], 0);
+    struct ggml_tensor * up = ggml_mul_mat_id(w.ctx, up_w, x, ids);
+    struct ggml_tensor * gate = ggml_mul_mat_id(w.ctx, gate_w, x, ids);
+    struct ggml_tensor * down =
+        ggml_mul_mat_id(w.ctx, down_w, ggml_swiglu_split(w.ctx, gate, up), ids);
+    world_alloc(&w, down);
+    fill(up_w, 1);
+    fill(gate_w, 2);
+    fill(down_w, 3);
+    fill(x, 4);
+    double used = (double) (USED * 3) * (double) (FF * K / 32 * 18);
+    for (uint32_t token = 0; token < TOKENS; token++) {
+        fill(logits, 10 + token);
+        struct ggml_backend_hsa_stats before = stats();
+        struct ggml_backend_hsa_account from = account();
+        world_compute(&w);
+        struct ggml_backend_hsa_stats after = stats();
+        double bytes = 4 * (double) (account().stream_words - from.stream_words);
+        check_experts(up, TOLERANCE_BF16);
+        check_experts(gate, TOLERANCE_BF16);
+        check_experts(down, TOLERANCE_BF16);
+        assert_int_equal(after.staged_operands, before.staged_operands);
+        if (token > 0) {
+            assert_int_equal(after.waits - before.waits, 2); // for the ids, and at the end
+            assert_int_equal(after.kept_nodes - before.kept_nodes, 2 + 3 * USED);
+            assert_true(bytes >= used && bytes <= 1.1 * used);
+        }
+    }
+    world_free(&w);
+}
+
 static char last_error[1024];
 
 static void listen(enum ggml_log_level level, const char * text, void * user) {
@@ -140,9 +194,13 @@ static void bad_ids(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_of_rows),  cmocka_unit_test(odd_sizes_and_types),
-        cmocka_unit_test(many_experts),        cmocka_unit_test(precise),
-        cmocka_unit_test(weights_that_change), cmocka_unit_test(bad_ids),
+        cmocka_unit_test(any_number_of_rows),
+        cmocka_unit_test(odd_sizes_and_types),
+        cmocka_unit_test(many_experts),
+        cmocka_unit_test(precise),
+        cmocka_unit_test(weights_that_change),
+        cmocka_unit_test(experts_of_a_token),
+        cmocka_unit_test(bad_ids),
     };
     return cmocka_run_group_tests(tests, load, unload);
 }

@@ -1,7 +1,15 @@
 // expert: MUL_MAT_ID, where each row of src1 meets the matrices that its ids name. The ids are
-// data, so that the host waits, sorts the rows by expert, and makes one product for each expert
-// that has any. Rows are padded up to few sizes, so that not every count wants a kernel of its own.
-// An id that names no expert is an error of the graph, and nothing is read there.
+// data, so that the host reads them, waiting for them where a kernel still writes them: that is
+// once for all products of a layer, which have the same ids.
+//
+// An expert with one row, which each has when a token is decoded, is a product like any other, of
+// operands and to a result as they lie: its plan is kept (kept.h) whichever expert it is, and the
+// host does not wait. Where experts have more rows, the host waits, brings the rows of each
+// together, and makes one product for each expert. Rows are padded up to few sizes, so that not
+// every count wants a kernel of its own.
+//
+// Weights of experts that nothing was asked of are never read. An id that names no expert is an
+// error of the graph, and nothing is read there.
 //
 // dst[:, slot, token] = as[:, :, ids[slot, token]] * b[:, slot mod b's, token]
 #include "dispatch.h"
@@ -28,8 +36,9 @@ struct sorted {     // rows of the result by expert
     int64_t * end;  // of each expert in rows
 };
 
-struct job {
+struct job { // an expert with several rows
     struct mat_plan plan;
+    struct shadow * shadow; // NULL: none
     const int64_t * rows;
     int64_t n_rows;
 };
@@ -96,6 +105,31 @@ static enum status plan_expert(const struct mat_world * w, const struct call * c
     return mat_plan_prepared(*w, &a, c->precise, &b, &result, out, err);
 }
 
+// One row of the result as a product: dst = as[:, :, expert] * b.
+struct product {
+    struct ggml_tensor node, a, b;
+};
+
+static void set_product(const struct call * c, int64_t expert, int64_t row, struct product * out) {
+    int64_t slot = row % c->n_slots, token = row / c->n_slots;
+    struct ggml_tensor *a = &out->a, *b = &out->b, *node = &out->node;
+    *a = *c->as;
+    *b = *c->b;
+    *node = *c->node;
+    a->ne[2] = b->ne[1] = b->ne[2] = node->ne[1] = node->ne[2] = 1;
+    if (a->data) {
+        a->data = (char *) a->data + (size_t) expert * a->nb[2];
+        b->data =
+            (char *) b->data + (size_t) (slot % c->b->ne[1]) * b->nb[1] + (size_t) token * b->nb[2];
+        node->data =
+            (char *) node->data + (size_t) slot * node->nb[1] + (size_t) token * node->nb[2];
+    }
+    node->op = GGML_OP_MUL_MAT;
+    node->src[0] = a;
+    node->src[1] = b;
+    node->src[2] = NULL;
+}
+
 enum status expert_check(const struct mat_world * w, const struct ggml_tensor * node,
                          struct error * err) {
     struct call c;
@@ -103,6 +137,12 @@ enum status expert_check(const struct mat_world * w, const struct ggml_tensor * 
     if (st != ST_OK || ggml_is_empty(node) || c.as->ne[0] == 0) {
         return st;
     }
+    struct product one;
+    struct mat_plan alone;
+    set_product(&c, 0, 0, &one);
+    struct mat_world own = *w;
+    own.panel = c.weights.panel;
+    st = mat_plan_node(own, &one.node, &alone, err);
     // Any expert may get any number of the rows.
     int64_t most = c.n_slots * c.n_tokens, n = 1;
     while (st == ST_OK && n <= most) {
@@ -225,67 +265,107 @@ static enum status run_group(struct hsa_stream * s, const struct call * c, struc
 
 // ---- the node ----
 
-static enum status run_all(struct hsa_stream * s, const struct call * c, const struct sorted * by,
-                           const struct view * packed, struct job * jobs, float * row,
-                           struct error * err) {
+static enum status plan_job(struct hsa_stream * s, const struct call * c, int64_t expert,
+                            struct job * j, struct error * err) {
     struct mat_world w = mat_world_of(s->device);
-    enum status st = ST_OK;
-    int n = 0;
-    size_t bytes = 0;
+    enum mat_pieces pieces = c->precise ? MAT_LEFT : MAT_HI;
+    struct mat_source weights = expert_of(c, expert);
+    enum status st = plan_expert(&w, c, expert, j->n_rows, &j->plan, err);
+    if (st == ST_OK && !mat_stands(&weights, pieces) && !mat_streams(&weights, pieces)) {
+        st = mat_shadow(s, c->as, &weights, pieces, &j->shadow, err);
+    }
+    if (j->shadow && j->plan.a.way != MAT_AS_IT_STANDS) {
+        struct view packed = shadow_view(j->shadow);
+        mat_use(&j->plan.a, &packed);
+    }
+    return st;
+}
+
+struct group { // what goes together
+    struct job jobs[GROUP_EXPERTS];
+    int n;
+    size_t bytes;
+};
+
+static void release(struct group * g) { // what was sent for them has been waited for
+    for (int i = 0; i < g->n; i++) {
+        if (g->jobs[i].shadow) {
+            shadow_release(g->jobs[i].shadow);
+        }
+    }
+    g->n = 0;
+    g->bytes = 0;
+}
+
+static enum status end_group(struct hsa_stream * s, const struct call * c, struct group * g,
+                             float * row, struct error * err) {
+    enum status st = g->n ? run_group(s, c, g->jobs, g->n, g->bytes, row, err) : ST_OK;
+    release(g);
+    return st;
+}
+
+// Experts with several rows each.
+static enum status run_together(struct hsa_stream * s, const struct call * c,
+                                const struct sorted * by, struct group * g, float * row,
+                                struct error * err) {
+    enum status st = stream_wait(s, err); // the rows may be results that are still on their way
+    touch_tensor(s->device->agent, c->b);
     for (int64_t e = 0; e < c->n_experts && st == ST_OK; e++) {
         int64_t begin = e ? by->end[e - 1] : 0, n_rows = by->end[e] - begin;
-        if (n_rows == 0) {
+        if (n_rows < 2) {
             continue;
         }
         struct job j = {.rows = by->rows + begin, .n_rows = n_rows};
-        st = plan_expert(&w, c, e, n_rows, &j.plan, err);
-        if (st != ST_OK) {
-            break;
+        st = plan_job(s, c, e, &j, err);
+        size_t more = st == ST_OK ? own_bytes(&j) + mat_scratch(&j.plan) : 0;
+        if (st == ST_OK && g->n > 0 && g->bytes + more > GROUP_BYTES) {
+            st = end_group(s, c, g, row, err);
         }
-        if (packed && j.plan.a.way != MAT_AS_IT_STANDS) {
-            struct view one = *packed;
-            one.data += (size_t) e * packed->nb[2];
-            mat_use(&j.plan.a, &one);
+        g->jobs[g->n++] = j;
+        g->bytes += more;
+        if (st == ST_OK && g->n == GROUP_EXPERTS) {
+            st = end_group(s, c, g, row, err);
         }
-        size_t more = own_bytes(&j) + mat_scratch(&j.plan);
-        if (n > 0 && (n == GROUP_EXPERTS || bytes + more > GROUP_BYTES)) {
-            st = run_group(s, c, jobs, n, bytes, row, err);
-            n = 0;
-            bytes = 0;
-        }
-        jobs[n++] = j;
-        bytes += more;
     }
-    return st == ST_OK && n > 0 ? run_group(s, c, jobs, n, bytes, row, err) : st;
+    if (st != ST_OK) {
+        release(g); // nothing was sent for those
+        return st;
+    }
+    return end_group(s, c, g, row, err);
 }
 
-static enum status compute(struct hsa_stream * s, const struct call * c, struct error * err) {
-    struct sorted by;
-    struct shadow * shadow = NULL;
-    struct job * jobs = malloc(GROUP_EXPERTS * sizeof *jobs);
+// An expert with one row: as any node, planned before where one like it was.
+static enum status run_alone(struct hsa_stream * s, const struct call * c, int64_t expert,
+                             int64_t row, struct error * err) {
+    struct product p;
+    bool done;
+    set_product(c, expert, row, &p);
+    enum status st = kept_node(s, &p.node, &done, err);
+    if (st == ST_OK && !done) {
+        st = mat_compute(s, &p.node, err);
+        kept_end(s, st == ST_OK);
+    }
+    return st;
+}
+
+static enum status run_all(struct hsa_stream * s, const struct call * c, const struct sorted * by,
+                           struct error * err) {
+    enum status st = ST_OK;
+    bool several = false;
+    for (int64_t e = 0; e < c->n_experts && st == ST_OK; e++) {
+        int64_t begin = e ? by->end[e - 1] : 0, n_rows = by->end[e] - begin;
+        several |= n_rows > 1;
+        st = n_rows == 1 ? run_alone(s, c, e, by->rows[begin], err) : ST_OK;
+    }
+    if (st != ST_OK || !several) {
+        return st;
+    }
+    struct group * g = calloc(1, sizeof *g);
     float * row = NULL;
-    touch_tensor(s->device->agent, c->ids);
-    touch_tensor(s->device->agent, c->b);
-    enum status st = sort_rows(c, &by, err);
-    if (st == ST_OK && !jobs) {
-        st = error_set(err, ST_NO_MEMORY, "no memory for the products of experts");
-    }
-    if (st == ST_OK) {
-        st = host_row_alloc(c->b->ne[0], &row, err);
-    }
-    enum mat_pieces pieces = c->precise ? MAT_LEFT : MAT_HI;
-    if (st == ST_OK && !mat_stands(&c->weights, pieces) && !mat_streams(&c->weights, pieces)) {
-        st = mat_shadow(s, c->as, &c->weights, pieces, &shadow, err);
-    }
-    if (st == ST_OK) {
-        struct view packed = shadow ? shadow_view(shadow) : (struct view){0};
-        st = run_all(s, c, &by, shadow ? &packed : NULL, jobs, row, err);
-    }
-    if (shadow) {
-        shadow_release(shadow); // every group was waited for
-    }
-    sorted_free(&by);
-    free(jobs);
+    st = g ? host_row_alloc(c->b->ne[0], &row, err)
+           : error_set(err, ST_NO_MEMORY, "no memory for the products of experts");
+    st = st == ST_OK ? run_together(s, c, by, g, row, err) : st;
+    free(g);
     free(row);
     return st;
 }
@@ -295,12 +375,21 @@ enum status expert_compute(struct hsa_stream * s, const struct ggml_tensor * nod
     struct mat_world w = mat_world_of(s->device);
     struct call c;
     enum status st = call_of(&w, node, &c, err);
-    if (st == ST_OK) {
-        st = stream_wait(s, err); // ids and rows may be results that are still on their way
+    bool nothing = st == ST_OK && c.as->ne[0] == 0;
+    if (st == ST_OK && (nothing || npu_is_pending(s, c.ids->data, ggml_nbytes(c.ids)))) {
+        st = stream_wait(s, err);
     }
-    if (st == ST_OK && c.as->ne[0] == 0) {
+    if (st != ST_OK) {
+        return st;
+    }
+    if (nothing) {
         mat_put_zeros(s->device->agent, node);
         return ST_OK;
     }
-    return st == ST_OK ? compute(s, &c, err) : st;
+    struct sorted by;
+    touch_tensor(s->device->agent, c.ids);
+    st = sort_rows(&c, &by, err);
+    st = st == ST_OK ? run_all(s, &c, &by, err) : st;
+    sorted_free(&by);
+    return st;
 }

@@ -247,12 +247,23 @@ bool panels_read(struct panels * all, const char * at, void * data, size_t size)
 
 // ---- products ----
 
+// One matrix of several, where panels end with each.
+static bool is_matrix_of(const struct paneled * p, const struct view * v) {
+    size_t at = (size_t) (v->data - p->view.data);
+    return p->view.type == v->type && v->ne[0] == p->view.ne[0] && v->ne[1] == p->view.ne[1] &&
+           v->ne[2] == 1 && v->ne[3] == 1 && v->nb[0] == p->view.nb[0] &&
+           v->nb[1] == p->view.nb[1] && p->panel.rows && v->ne[1] % p->panel.rows == 0 &&
+           at % p->view.nb[2] == 0;
+}
+
 struct kernel_panel panels_of(struct panels * all, const struct view * v) {
     struct kernel_panel panel = {0};
     if (all && atomic_load(&all->count)) {
         pthread_mutex_lock(&all->lock);
         const struct paneled * p = panels_next(all, v->data, v->data + 1);
-        panel = p && p->kind == WEIGHTS && panels_is_same(p, v) ? p->panel : panel;
+        bool is = p && p->kind == WEIGHTS && v->data >= p->view.data &&
+                  (panels_is_same(p, v) || is_matrix_of(p, v));
+        panel = is ? p->panel : panel;
         pthread_mutex_unlock(&all->lock);
     }
     return panel;

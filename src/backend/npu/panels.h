@@ -47,7 +47,7 @@ bool panels_write(struct panels * all, char * at, const void * data, size_t size
 bool panels_fill(struct panels * all, char * at, uint8_t value, size_t size);
 bool panels_read(struct panels * all, const char * at, void * data, size_t size);
 
-// How a tensor lies; rows 0: row behind row.
+// How a tensor, or one of its matrices, lies; rows 0: row behind row.
 struct kernel_panel panels_of(struct panels * all, const struct view * v);
 // Does one lie there? Lays them all out row behind row; false: no memory for it.
 bool panels_any(struct panels * all, const char * data, size_t size);
