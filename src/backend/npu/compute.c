@@ -4,6 +4,7 @@
 // must touch what they read or write.
 #include "moves.h"
 #include "panels.h"
+#include "steps.h"
 #include "touch.h"
 
 #include <stdlib.h>
@@ -189,6 +190,7 @@ static const struct way {
     {.is = attention_is, .check = attention_check, .run = attention_run},
     {.is = add_id_is, .check = add_id_check, .run = add_id_run, .by_data = true},
     {.is = top_k_is, .check = top_k_check, .run = top_k_run},
+    {.is = steps_is, .check = steps_check, .run = steps_run},
     {.is = is_any, .check = kernels_check, .run = kernels_run},
 };
 
@@ -257,6 +259,7 @@ static bool together(const struct ggml_tensor * node, const struct ggml_tensor *
 static void scratch_reset(struct hsa_stream * s) {
     memset(s->npu->recent, 0, sizeof s->npu->recent);
     memset(s->npu->ropes, 0, sizeof s->npu->ropes);
+    steps_room_reset(s);
 }
 
 const struct device_kind npu_kind = {

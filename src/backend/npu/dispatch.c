@@ -3,6 +3,7 @@
 #include "dispatch.h"
 
 #include "aie/image/image.h"
+#include "steps.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ enum status npu_stream_begin(struct hsa_stream * s, struct error * err) {
 }
 
 void npu_stream_end(struct hsa_stream * s) {
+    steps_room_free(s);
     kept_free(s->npu->kept);
     join_free(s->npu->join, s->device->agent);
     free(s->npu);

@@ -34,6 +34,9 @@ struct npu_stream {
     unsigned next_recent;
     struct rope_recent ropes[RECENT_ROPES];
     unsigned next_rope;
+    char * room; // of nodes that are made of steps (steps.h); NULL: none yet
+    size_t room_size;
+    bool room_busy;     // a node uses it
     struct kept * kept; // plans of nodes; NULL: none are kept
     struct join * join; // kernels that wait to be sent together; NULL: none do
     size_t n_written; // what was written since the last wait; more than there is room for: anything

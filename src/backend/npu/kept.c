@@ -4,14 +4,15 @@
 // leads to an entry, the whole key decides.
 //
 // Kept true: an entry that is replayed was recorded without a wait, and every operand of it lies in
-// a tensor of the node (or its table of ROPE): so nothing of it was computed by the host, and its
-// addresses follow from the node's. Kernels are not held: the store says whether one has gone, and
-// then the node is planned anew. The table belongs to a stream, which one thread uses at a time; it
-// holds so many entries, and begins anew when they are full.
+// a tensor of the node, its table of ROPE, or the room of its steps (steps.h): so nothing of it was
+// computed by the host, and its addresses follow from the node's. Kernels are not held: the store
+// says whether one has gone, and then the node is planned anew. The table belongs to a stream,
+// which one thread uses at a time; it holds so many entries, and begins anew when they are full.
 #include "kept.h"
 
 #include "dispatch.h"
 #include "panels.h"
+#include "steps.h"
 #include "touch.h"
 
 #include <stdlib.h>
@@ -34,7 +35,7 @@ struct key {
     uint64_t words[MOST_WORDS];
 };
 
-enum from { FROM_TENSOR, FROM_ROW, FROM_TABLE };
+enum from { FROM_TENSOR, FROM_ROW, FROM_TABLE, FROM_ROOM };
 
 struct kept_operand {
     uint8_t from, tensor; // 0: the node, i + 1: src i
@@ -55,6 +56,7 @@ struct entry {
     uint64_t gone;  // of the store when it was written down
     int row_tensor; // as in struct kept
     bool has_table;
+    size_t room; // bytes of it that are used
     size_t n_kernels, n_words;
     struct kept_kernel * kernels; // NULL: there is nothing to replay
     uint64_t words[];             // the key
@@ -70,6 +72,8 @@ struct kept {
     const struct ggml_tensor * node;
     const char * table;
     size_t table_bytes;
+    const char * room;
+    size_t room_bytes, room_used;
     int row_tensor; // -1: none
     uint64_t row_offset;
     size_t n;
@@ -196,6 +200,8 @@ static void begin(struct kept * k, struct entry * e, const struct ggml_tensor * 
     k->entry = e;
     k->node = node;
     k->table = NULL;
+    k->room = NULL;
+    k->room_used = 0;
     k->row_tensor = -1;
     k->n = 0;
 }
@@ -214,6 +220,13 @@ void kept_table(struct kept * k, const void * table, size_t bytes) {
     }
 }
 
+void kept_room(struct kept * k, const void * room, size_t bytes) {
+    if (k && k->entry) {
+        k->room = room;
+        k->room_bytes = bytes;
+    }
+}
+
 void kept_row(struct kept * k, int src, int64_t row) {
     if (k && k->entry) {
         const struct ggml_tensor * t = tensor_at(k->node, src + 1);
@@ -224,7 +237,14 @@ void kept_row(struct kept * k, int src, int64_t row) {
 
 // Where an operand lies. Tensors that overlap lie equally far apart in all nodes of the key, so
 // that each of them does.
-static bool place(const struct kept * k, const char * at, struct kept_operand * out) {
+static bool place(struct kept * k, const char * at, struct kept_operand * out) {
+    if (k->room && at >= k->room && at < k->room + k->room_bytes) {
+        size_t end = (size_t) (at - k->room) + out->size;
+        out->from = FROM_ROOM;
+        out->offset = (uint64_t) (at - k->room);
+        k->room_used = end > k->room_used ? end : k->room_used;
+        return true;
+    }
     if (k->table && at >= k->table && at < k->table + k->table_bytes) {
         out->from = FROM_TABLE;
         out->offset = (uint64_t) (at - k->table);
@@ -275,6 +295,7 @@ void kept_end(struct hsa_stream * s, bool ok) {
         e->n_kernels = k->n;
         e->row_tensor = k->row_tensor;
         e->has_table = k->table != NULL;
+        e->room = k->room_used;
         e->gone = store_gone(s->device->npu->store); // they are held until the next wait
     }
 }
@@ -302,6 +323,10 @@ static enum status replay(struct hsa_stream * s, const struct ggml_tensor * node
         (e->row_tensor >= 0 && !find_row(s, node, e->row_tensor, &row))) {
         return ST_OK;
     }
+    enum status st = steps_room_reserve(s, e->room, err);
+    if (st != ST_OK) {
+        return st;
+    }
     struct store_kernel * kernels[MOST_SENT];
     for (size_t i = 0; i < e->n_kernels; i++) {
         kernels[i] = e->kernels[i].kernel;
@@ -311,14 +336,14 @@ static enum status replay(struct hsa_stream * s, const struct ggml_tensor * node
     }
     *done = true;
     atomic_fetch_add(&s->device->kept_nodes, 1);
-    enum status st = ST_OK;
     for (size_t i = 0; i < e->n_kernels; i++) {
         const struct kept_kernel * k = &e->kernels[i];
         struct hsac_dispatch d = {.n_operands = k->n_operands, .tag = s->row};
         for (int o = 0; o < k->n_operands; o++) {
             const struct kept_operand * from = &k->operands[o];
-            const char * base =
-                from->from == FROM_TABLE ? table : tensor_at(node, from->tensor)->data;
+            const char * base = from->from == FROM_TABLE  ? table
+                                : from->from == FROM_ROOM ? s->npu->room
+                                                          : tensor_at(node, from->tensor)->data;
             uint64_t at = from->offset + (from->from == FROM_ROW ? row : 0);
             d.operands[o].addr = (char *) (uintptr_t) base + at;
             d.operands[o].size = from->size;

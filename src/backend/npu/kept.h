@@ -29,6 +29,8 @@ void kept_sent(struct kept * k, struct store_kernel * kernel, const struct hsac_
 void kept_void(struct kept * k);
 // Operands in these bytes are the node's table of ROPE, which rope_table_kept finds again.
 void kept_table(struct kept * k, const void * table, size_t bytes);
+// Operands in these bytes are in the room of its steps, which may lie elsewhere the next time.
+void kept_room(struct kept * k, const void * room, size_t bytes);
 // Operands in src, the node itself where it is negative, begin at the row that the one element of
 // src[1] names.
 void kept_row(struct kept * k, int src, int64_t row);

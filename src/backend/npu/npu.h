@@ -82,6 +82,7 @@ enum status plan_node(struct store * store, enum aie_arch arch, const struct ggm
 bool plan_can(struct store * store, const struct kernel_spec * spec, bool by_command);
 // Why plan_can says no.
 void plan_why_not(struct store * store, const struct kernel_spec * spec, struct error * err);
+enum kernel_precision plan_precision(void); // of GGML_HSA_PRECISION
 // Views as kernels have them; the datatype is one that kernels exist for.
 struct tensor plan_tensor(const struct view * v);
 bool plan_clobbers(const struct view * dst, const struct view * src);

@@ -106,10 +106,16 @@ static void read_precision(void) {
     }
 }
 
-static struct kernel_spec spec_of(const struct request * r, const struct plan * p) {
+enum kernel_precision plan_precision(void) {
     pthread_once(&precision_once, read_precision);
-    struct kernel_spec spec = {
-        .op = r->call.op, .arch = r->arch, .precision = precision, .n_inputs = p->n_operands - 1};
+    return precision;
+}
+
+static struct kernel_spec spec_of(const struct request * r, const struct plan * p) {
+    struct kernel_spec spec = {.op = r->call.op,
+                               .arch = r->arch,
+                               .precision = plan_precision(),
+                               .n_inputs = p->n_operands - 1};
     for (int i = 0; i < spec.n_inputs; i++) {
         spec.inputs[i] = plan_tensor(&p->operands[i].kernel);
     }
