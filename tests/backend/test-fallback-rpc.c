@@ -105,9 +105,9 @@ static void compute(ggml_backend_dev_t dev, float * out) {
     struct ggml_context * ctx = ggml_init(params);
     struct ggml_tensor * a = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, N, N);
     struct ggml_tensor * b = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, N, N);
-    struct ggml_tensor * c = ggml_cumsum(ctx, ggml_roll(ctx, ggml_add(ctx, a, b), 5, 0, 0, 0));
-    c = ggml_roll(ctx, c, 3, 1, 0, 0);
-    struct ggml_tensor * d = ggml_add(ctx, c, ggml_roll(ctx, b, 0, 7, 0, 0));
+    struct ggml_tensor * c = ggml_cumsum(ctx, ggml_diag_mask_zero(ctx, ggml_add(ctx, a, b), 9));
+    c = ggml_diag_mask_zero(ctx, c, 20);
+    struct ggml_tensor * d = ggml_add(ctx, c, ggml_diag_mask_zero(ctx, b, 3));
     struct ggml_tensor * half = ggml_cast(ctx, b, GGML_TYPE_F16);
     struct ggml_tensor * attention = ggml_flash_attn_ext(ctx, a, half, half, NULL, 0.1f, 0, 0);
     d = ggml_add(ctx, d, ggml_reshape_2d(ctx, attention, N, N));

@@ -187,7 +187,7 @@ static int by_host(void) {
 static int by_cpu(void) {
     struct graph g = graph_new(0);
     struct ggml_tensor * sum = ggml_add(g.ctx, g.x, g.x);
-    struct ggml_tensor * same = ggml_roll(g.ctx, sum, 0, 0, 0, 0);
+    struct ggml_tensor * same = ggml_diag_mask_zero(g.ctx, sum, (int) sum->ne[0]);
     graph_alloc(&g, ggml_add(g.ctx, same, same), ggml_backend_dev_buffer_type(dev));
     struct ggml_backend_hsa_stats before, after;
     set_x(&g);

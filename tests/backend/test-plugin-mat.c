@@ -691,9 +691,9 @@ static void environment(void ** state) {
 
 // ---- training ----
 
-// A step of the optimizer is computed by the CPU inside the stream, in the device's memory.
-static void changed_by_the_cpu(void ** state) {
-    (void) state;
+// Weights that a graph changes between two products of them: by a step of the optimizer, or by the
+// CPU inside the stream, in the device's memory.
+static void check_changed(bool by_cpu) {
     struct world w = world_new();
     struct ggml_tensor * a = ggml_new_tensor_2d(w.weights, GGML_TYPE_F32, 32, 10);
     struct ggml_tensor * gradient = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, 32, 10);
@@ -701,17 +701,18 @@ static void changed_by_the_cpu(void ** state) {
     struct ggml_tensor * rate = ggml_new_tensor_1d(w.ctx, GGML_TYPE_F32, 2);
     ggml_set_param(a);
     struct ggml_tensor * first = ggml_mul_mat(w.ctx, a, b);
-    struct ggml_tensor * step = ggml_opt_step_sgd(w.ctx, a, gradient, rate);
+    struct ggml_tensor * step = by_cpu ? ggml_diag_mask_zero_inplace(w.ctx, a, 3)
+                                       : ggml_opt_step_sgd(w.ctx, a, gradient, rate);
     struct ggml_tensor * second = ggml_mul_mat(w.ctx, a, b);
     ggml_build_forward_expand(w.graph, first);
     ggml_build_forward_expand(w.graph, step);
     world_alloc(&w, second);
-    fill(a, 1);
     fill(b, 2);
     fill(gradient, 3);
     ggml_backend_tensor_set(rate, (float[]){0.5f, 0.0f}, 0, 2 * sizeof(float));
     uint64_t before = stats().cpu_nodes;
-    for (int round = 0; round < 2; round++) {
+    for (uint32_t round = 0; round < 2; round++) {
+        fill(a, 10 + round);
         double * was = values(a);
         world_compute(&w);
         double * is = values(a);
@@ -720,8 +721,18 @@ static void changed_by_the_cpu(void ** state) {
         free(is);
         check_product(second, TOLERANCE_BF16);
     }
-    assert_int_equal(stats().cpu_nodes - before, 2);
+    assert_int_equal(stats().cpu_nodes - before, by_cpu ? 2 : 0);
     world_free(&w);
+}
+
+static void changed_by_a_step(void ** state) {
+    (void) state;
+    check_changed(false);
+}
+
+static void changed_by_the_cpu(void ** state) {
+    (void) state;
+    check_changed(true);
 }
 
 static int load_with_cpu(void ** state) {
@@ -752,7 +763,8 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(shared_operand),
         cmocka_unit_test(asked_before_there_is_memory),
     };
-    const struct CMUnitTest training[] = {cmocka_unit_test(changed_by_the_cpu)};
+    const struct CMUnitTest training[] = {cmocka_unit_test(changed_by_a_step),
+                                          cmocka_unit_test(changed_by_the_cpu)};
     const struct CMUnitTest with[] = {cmocka_unit_test(environment)};
     if (argc == 2 && !strcmp(argv[1], "train")) {
         return cmocka_run_group_tests(training, load_with_cpu, unload);
