@@ -65,7 +65,7 @@ static struct world world_new(void) {
     return w;
 }
 
-static void world_alloc(struct world * w, struct ggml_tensor * out) {
+static inline void world_alloc(struct world * w, struct ggml_tensor * out) {
     ggml_build_forward_expand(w->graph, out);
     if (ggml_get_first_tensor(w->weights)) {
         w->weights_buffer = ggml_backend_alloc_ctx_tensors(w->weights, stream);
@@ -80,7 +80,7 @@ static void world_alloc(struct world * w, struct ggml_tensor * out) {
     }
 }
 
-static void world_compute(struct world * w) {
+static inline void world_compute(struct world * w) {
     assert_int_equal(ggml_backend_graph_compute(stream, w->graph), GGML_STATUS_SUCCESS);
 }
 

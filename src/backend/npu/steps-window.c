@@ -7,6 +7,7 @@
 #include <float.h>
 
 enum { X, Y, Z, AXES };
+enum { POOL_MAX, POOL_AVG }; // as ggml counts them
 
 struct axis {
     int64_t in, out, taps;         // elements of the image, places and elements of the window
@@ -306,12 +307,11 @@ static void pool(struct steps * s, struct view image, const struct axis a[2], bo
 
 static void need_pool(struct steps * s, const struct ggml_tensor * node, const struct view * image,
                       const struct axis a[2]) {
-    steps_need(
-        s,
-        node->type == GGML_TYPE_F32 && view_is_packed(image) && ggml_is_contiguous(node) &&
-            (node->op_params[0] == GGML_OP_POOL_MAX || node->op_params[0] == GGML_OP_POOL_AVG) &&
-            node->ne[2] == image->ne[2] && node->ne[3] == image->ne[3],
-        "datatypes, shapes or kind");
+    steps_need(s,
+               node->type == GGML_TYPE_F32 && view_is_packed(image) && ggml_is_contiguous(node) &&
+                   (node->op_params[0] == POOL_MAX || node->op_params[0] == POOL_AVG) &&
+                   node->ne[2] == image->ne[2] && node->ne[3] == image->ne[3],
+               "datatypes, shapes or kind");
     steps_need(s, is_sound(&a[0]) && is_sound(&a[1]), "parameters and shapes");
 }
 
@@ -327,8 +327,8 @@ void steps_pool_1d(struct steps * s, const struct ggml_tensor * node) {
     if (s->status != ST_OK) {
         return;
     }
-    pool(s, image, rows, p[0] == GGML_OP_POOL_MAX, to);
-    if (p[0] == GGML_OP_POOL_AVG) {
+    pool(s, image, rows, p[0] == POOL_MAX, to);
+    if (p[0] == POOL_AVG) {
         struct view one = steps_temp(s, GGML_TYPE_F32, image.ne[0], 1, 1, 1),
                     n = steps_temp(s, GGML_TYPE_F32, to.ne[0], 1, 1, 1);
         steps_fill(s, one, 1);
@@ -347,8 +347,8 @@ void steps_pool_2d(struct steps * s, const struct ggml_tensor * node) {
     if (s->status != ST_OK) {
         return;
     }
-    pool(s, image, a, p[0] == GGML_OP_POOL_MAX, to);
-    if (p[0] == GGML_OP_POOL_AVG) {
+    pool(s, image, a, p[0] == POOL_MAX, to);
+    if (p[0] == POOL_AVG) {
         steps_params(s, KERNEL_OP_SCALE, to, to, 1 / ((float) p[1] * (float) p[2]), 0);
     }
 }

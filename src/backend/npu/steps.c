@@ -6,41 +6,42 @@
 
 #include <string.h>
 
-// Ops are looked for here; each has its function.
+// Ops go by their names, as in sources.c: ggml of another version lacks some, and has other
+// numbers.
 static const struct {
-    enum ggml_op op;
+    const char * name;
     steps_op * say;
 } ops[] = {
-    {GGML_OP_PAD, steps_pad},
-    {GGML_OP_PAD_REFLECT_1D, steps_pad_reflect},
-    {GGML_OP_ROLL, steps_roll},
-    {GGML_OP_SET, steps_set},
-    {GGML_OP_ACC, steps_acc},
-    {GGML_OP_DIAG, steps_diag},
-    {GGML_OP_FILL, steps_filled},
-    {GGML_OP_REPEAT_BACK, steps_repeat_back},
-    {GGML_OP_ARANGE, steps_arange},
-    {GGML_OP_CUMSUM, steps_cumsum},
-    {GGML_OP_TRI, steps_tri},
-    {GGML_OP_DIAG_MASK_INF, steps_diag_mask},
-    {GGML_OP_TIMESTEP_EMBEDDING, steps_timestep},
-    {GGML_OP_GROUP_NORM, steps_group_norm},
-    {GGML_OP_RMS_NORM_BACK, steps_rms_norm_back},
-    {GGML_OP_SOFT_MAX_BACK, steps_soft_max_back},
-    {GGML_OP_CROSS_ENTROPY_LOSS_BACK, steps_cross_entropy_back},
-    {GGML_OP_OPT_STEP_SGD, steps_sgd},
-    {GGML_OP_OPT_STEP_ADAMW, steps_adamw},
-    {GGML_OP_IM2COL, steps_im2col},
-    {GGML_OP_IM2COL_3D, steps_im2col_3d},
-    {GGML_OP_CONV_2D, steps_conv_2d},
-    {GGML_OP_CONV_3D, steps_conv_3d},
-    {GGML_OP_CONV_2D_DW, steps_conv_dw},
-    {GGML_OP_POOL_1D, steps_pool_1d},
-    {GGML_OP_POOL_2D, steps_pool_2d},
-    {GGML_OP_SSM_CONV, steps_ssm_conv},
-    {GGML_OP_COL2IM_1D, steps_col2im},
-    {GGML_OP_CONV_TRANSPOSE_1D, steps_conv_transpose_1d},
-    {GGML_OP_CONV_TRANSPOSE_2D, steps_conv_transpose_2d},
+    {"PAD", steps_pad},
+    {"PAD_REFLECT_1D", steps_pad_reflect},
+    {"ROLL", steps_roll},
+    {"SET", steps_set},
+    {"ACC", steps_acc},
+    {"DIAG", steps_diag},
+    {"FILL", steps_filled},
+    {"REPEAT_BACK", steps_repeat_back},
+    {"ARANGE", steps_arange},
+    {"CUMSUM", steps_cumsum},
+    {"TRI", steps_tri},
+    {"DIAG_MASK_INF", steps_diag_mask},
+    {"TIMESTEP_EMBEDDING", steps_timestep},
+    {"GROUP_NORM", steps_group_norm},
+    {"RMS_NORM_BACK", steps_rms_norm_back},
+    {"SOFT_MAX_BACK", steps_soft_max_back},
+    {"CROSS_ENTROPY_LOSS_BACK", steps_cross_entropy_back},
+    {"OPT_STEP_SGD", steps_sgd},
+    {"OPT_STEP_ADAMW", steps_adamw},
+    {"IM2COL", steps_im2col},
+    {"IM2COL_3D", steps_im2col_3d},
+    {"CONV_2D", steps_conv_2d},
+    {"CONV_3D", steps_conv_3d},
+    {"CONV_2D_DW", steps_conv_dw},
+    {"POOL_1D", steps_pool_1d},
+    {"POOL_2D", steps_pool_2d},
+    {"SSM_CONV", steps_ssm_conv},
+    {"COL2IM_1D", steps_col2im},
+    {"CONV_TRANSPOSE_1D", steps_conv_transpose_1d},
+    {"CONV_TRANSPOSE_2D", steps_conv_transpose_2d},
 };
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 
@@ -404,13 +405,21 @@ void steps_narrow(struct steps * s, struct view from, struct view to) {
 
 // ---- nodes ----
 
-static steps_op * op_of(const struct ggml_tensor * node) {
-    for (int i = 0; i < N_OPS; i++) {
-        if (ops[i].op == node->op) {
-            return ops[i].say;
+static steps_op * by_op[GGML_OP_COUNT];
+static pthread_once_t map_once = PTHREAD_ONCE_INIT;
+
+static void build_map(void) {
+    for (int op = 0; op < GGML_OP_COUNT; op++) {
+        for (int i = 0; i < N_OPS; i++) {
+            bool same = !strcmp(ops[i].name, ggml_op_name((enum ggml_op) op));
+            by_op[op] = same ? ops[i].say : by_op[op];
         }
     }
-    return NULL;
+}
+
+static steps_op * op_of(const struct ggml_tensor * node) {
+    pthread_once(&map_once, build_map);
+    return (unsigned) node->op < GGML_OP_COUNT ? by_op[node->op] : NULL;
 }
 
 bool steps_is(const struct ggml_tensor * node) {
