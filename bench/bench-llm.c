@@ -49,7 +49,46 @@ static const struct {
       .vocab = 128256,
       .rope_base = 5e5f,
       .has = {[DECODER_ROPE_FACTORS] = true, [DECODER_OUTPUT] = true}}},
+    {"Qwen3-30B-A3B",
+     {.layers = 48,
+      .embd = 2048,
+      .heads = 32,
+      .kv_heads = 4,
+      .head_dim = 128,
+      .ff = 768,
+      .vocab = 151936,
+      .rope_base = 1e6f,
+      .neox = true,
+      .experts = 128,
+      .used = 8,
+      .has = {[DECODER_Q_NORM] = true, [DECODER_K_NORM] = true, [DECODER_OUTPUT] = true}}},
+    {"gpt-oss-20b",
+     {.layers = 24,
+      .embd = 2880,
+      .heads = 64,
+      .kv_heads = 8,
+      .head_dim = 64,
+      .ff = 2880,
+      .vocab = 201088,
+      .rope_base = 150000,
+      .neox = true,
+      .experts = 32,
+      .used = 4,
+      .chosen_first = true,
+      .oai = true,
+      .window = 128,
+      .has = {[DECODER_Q_BIAS] = true,
+              [DECODER_K_BIAS] = true,
+              [DECODER_V_BIAS] = true,
+              [DECODER_OUT_BIAS] = true,
+              [DECODER_SINKS] = true,
+              [DECODER_ROUTER_BIAS] = true,
+              [DECODER_GATE_EXPERTS_BIAS] = true,
+              [DECODER_UP_EXPERTS_BIAS] = true,
+              [DECODER_DOWN_EXPERTS_BIAS] = true,
+              [DECODER_OUTPUT] = true}}},
 };
+enum { USUAL_MODELS = 3 }; // a mixture of experts is meant where these are not
 
 static const struct {
     const char * name;
@@ -64,9 +103,11 @@ static const struct {
 
 static struct decoder_model model(size_t which, size_t type) {
     static const enum decoder_weight all[] = {
-        DECODER_ATTN_NORM, DECODER_Q,        DECODER_K,          DECODER_V,
-        DECODER_OUT,       DECODER_FFN_NORM, DECODER_GATE,       DECODER_UP,
-        DECODER_DOWN,      DECODER_EMBD,     DECODER_OUTPUT_NORM};
+        DECODER_ATTN_NORM, DECODER_Q,        DECODER_K,    DECODER_V,
+        DECODER_OUT,       DECODER_FFN_NORM, DECODER_EMBD, DECODER_OUTPUT_NORM};
+    static const enum decoder_weight dense[] = {DECODER_GATE, DECODER_UP, DECODER_DOWN},
+                                     experts[] = {DECODER_ROUTER, DECODER_GATE_EXPERTS,
+                                                  DECODER_UP_EXPERTS, DECODER_DOWN_EXPERTS};
     struct decoder d = models[which].sizes;
     struct decoder_model m;
     d.rope_dims = d.head_dim;
@@ -75,6 +116,9 @@ static struct decoder_model model(size_t which, size_t type) {
     d.kv = GGML_TYPE_F16;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         d.has[all[i]] = true;
+    }
+    for (int i = 0; i < (d.experts ? 4 : 3); i++) {
+        d.has[d.experts ? experts[i] : dense[i]] = true;
     }
     file_type_model(&file_types[type], &d, &m);
     return m;
@@ -207,6 +251,14 @@ static bool matches(const char * word, const char * name) {
     return !strcmp(word, "all") || strcasestr(name, word);
 }
 
+static bool model_matches(const char * word, size_t model) {
+    bool usual = false;
+    for (size_t i = 0; i < USUAL_MODELS; i++) {
+        usual |= matches(word, models[i].name);
+    }
+    return (model < USUAL_MODELS) == usual && matches(word, models[model].name);
+}
+
 // A whole name is no part of another's. What is rarely meant has to be named.
 static bool type_matches(const char * word, size_t type) {
     bool whole = false, usual = type < FILE_TYPES_USUAL;
@@ -263,7 +315,7 @@ int main(int argc, char ** argv) {
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
         for (size_t t = 0; t < FILE_TYPES; t++) {
             for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-                if (matches(a.words[0], models[m].name) && type_matches(a.words[1], t) &&
+                if (model_matches(a.words[0], m) && type_matches(a.words[1], t) &&
                     matches(a.words[2], cases[c].name)) {
                     ok &= run(&a, m, t, c);
                     ran++;

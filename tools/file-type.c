@@ -1,18 +1,19 @@
-// file-type: see file-type.h. The rules are llama-quantize's for dense models without an importance
-// matrix; a test compares them with the tool itself. Llama 70B has one more rule, for the values of
-// its 80 layers, which is not here.
+// file-type: see file-type.h. The rules are llama-quantize's without an importance matrix; a test
+// compares them with the tool itself. Llama 70B has one more rule, for the values of its 80 layers,
+// and mixtures of eight experts have theirs: these are not here.
 #include "file-type.h"
 
 // clang-format off
 const struct file_type file_types[FILE_TYPES] = {
     // name        base            head            more
-    {"Q4_0",      GGML_TYPE_Q4_0, GGML_TYPE_Q6_K, GGML_TYPE_Q4_0, false},
-    {"Q4_K_M",    GGML_TYPE_Q4_K, GGML_TYPE_Q6_K, GGML_TYPE_Q6_K, false},
-    {"Q8_0",      GGML_TYPE_Q8_0, GGML_TYPE_Q8_0, GGML_TYPE_Q8_0, false},
-    {"F16",       GGML_TYPE_F16,  GGML_TYPE_F16,  GGML_TYPE_F16,  false},
-    {"BF16",      GGML_TYPE_BF16, GGML_TYPE_BF16, GGML_TYPE_BF16, false},
-    {"Q4_0-pure", GGML_TYPE_Q4_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_0, true},
-    {"Q4_K-pure", GGML_TYPE_Q4_K, GGML_TYPE_Q4_K, GGML_TYPE_Q4_K, true},
+    {"Q4_0",      GGML_TYPE_Q4_0, GGML_TYPE_Q6_K, GGML_TYPE_Q4_0, false, false},
+    {"Q4_K_M",    GGML_TYPE_Q4_K, GGML_TYPE_Q6_K, GGML_TYPE_Q6_K, false, false},
+    {"Q8_0",      GGML_TYPE_Q8_0, GGML_TYPE_Q8_0, GGML_TYPE_Q8_0, false, false},
+    {"F16",       GGML_TYPE_F16,  GGML_TYPE_F16,  GGML_TYPE_F16,  false, false},
+    {"BF16",      GGML_TYPE_BF16, GGML_TYPE_BF16, GGML_TYPE_BF16, false, false},
+    {"Q4_0-pure", GGML_TYPE_Q4_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_0, true, false},
+    {"Q4_K-pure", GGML_TYPE_Q4_K, GGML_TYPE_Q4_K, GGML_TYPE_Q4_K, true, false},
+    {"MXFP4_MOE", GGML_TYPE_Q8_0, GGML_TYPE_Q8_0, GGML_TYPE_Q8_0, false, true},
 };
 // clang-format on
 
@@ -35,13 +36,18 @@ static enum ggml_type fitting(enum ggml_type type, int64_t columns) {
 
 enum ggml_type file_type_weight(const struct file_type * f, const struct decoder * d,
                                 enum decoder_weight w, int64_t layer) {
-    int64_t ne[2];
+    int64_t ne[3];
     decoder_weight_shape(d, w, ne);
-    if (!ne[1]) {
-        return GGML_TYPE_F32; // norms, biases and factors stay as they are
+    bool stays = !ne[1] || w == DECODER_ROUTER || w == DECODER_GATE_EXPERTS_BIAS ||
+                 w == DECODER_UP_EXPERTS_BIAS || w == DECODER_DOWN_EXPERTS_BIAS;
+    if (stays) {
+        return GGML_TYPE_F32; // norms, biases, factors and what chooses experts
+    }
+    if (f->mxfp4 && ne[2]) {
+        return GGML_TYPE_MXFP4;
     }
     bool is_head = w == DECODER_OUTPUT || (w == DECODER_EMBD && !d->has[DECODER_OUTPUT]);
-    bool has_more = w == DECODER_V || w == DECODER_DOWN;
+    bool has_more = w == DECODER_V || w == DECODER_DOWN || w == DECODER_DOWN_EXPERTS;
     enum ggml_type type = is_head                                     ? f->head
                           : has_more && is_favoured(layer, d->layers) ? f->more
                                                                       : f->base;
@@ -63,6 +69,6 @@ void file_type_model(const struct file_type * f, const struct decoder * sizes,
         for (int w = 0; w < DECODER_LAYER_WEIGHTS; w++) {
             types[w] = file_type_weight(f, d, (enum decoder_weight) w, layer);
         }
-        decoder_model_add(out, types); // two kinds at most
+        decoder_model_add(out, types, d->window && layer % 2 == 0); // four kinds at most
     }
 }

@@ -11,14 +11,16 @@ struct file_type {
     enum ggml_type head; // of the output, and of an embedding that serves as the output too
     enum ggml_type more; // of values and of what leads down, in layers that deserve it
     bool pure;           // llama-quantize --pure: one datatype throughout, but for odd rows
+    bool mxfp4;          // of experts, whatever else has
 };
 
-enum { FILE_TYPES_USUAL = 4, FILE_TYPES = 7 }; // the usual ones come first
+enum { FILE_TYPES_USUAL = 4, FILE_TYPES = 8 }; // the usual ones come first
 extern const struct file_type file_types[FILE_TYPES];
 
 // Of a weight in that layer; of the model's own weights the layer does not matter.
 enum ggml_type file_type_weight(const struct file_type * f, const struct decoder * d,
                                 enum decoder_weight w, int64_t layer);
-// Sets the datatypes of all weights of a model of these sizes.
+// Sets the datatypes of all weights of a model of these sizes. Where there is a window, every other
+// layer has it, from the first on.
 void file_type_model(const struct file_type * f, const struct decoder * sizes,
                      struct decoder_model * out);

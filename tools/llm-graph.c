@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LAYER_NODES = 64 }; // more than a layer has, views included; the head has fewer
+enum { LAYER_NODES = 192 }; // more than a layer has, views included; the head has fewer
 
 static struct ggml_context * context_new(size_t tensors, size_t graph) {
     return ggml_init((struct ggml_init_params){.mem_size = tensors * ggml_tensor_overhead() + graph,
@@ -96,7 +96,6 @@ bool llm_graph_new(const struct decoder_model * m, const struct llm_list * list,
     *out = (struct llm_graph){
         .cache = context_new(2 * (size_t) list->n, 0),
         .ctx = context_new(nodes, ggml_graph_overhead_custom(nodes, false)),
-        .context = context,
     };
     if (!out->cache || !out->ctx) {
         return false;
@@ -104,15 +103,17 @@ bool llm_graph_new(const struct decoder_model * m, const struct llm_list * list,
     const struct decoder * d = &m->decoder;
     out->graph = ggml_new_graph_custom(out->ctx, nodes, false);
     struct ggml_tensor * x = ggml_new_tensor_2d(out->ctx, GGML_TYPE_F32, d->embd, tokens);
-    if (list->n) {
-        decoder_add_inputs(out->ctx, tokens, context, &out->inputs);
-    }
     for (int64_t i = 0; i < list->n; i++) {
-        struct decoder_tensors t = out->inputs;
+        bool slides = m->kinds[list->kinds[i]].slides;
+        int64_t rows = decoder_rows(m, list->kinds[i], context);
+        if (!out->inputs[slides].mask) {
+            decoder_add_inputs(out->ctx, tokens, rows, &out->inputs[slides]);
+        }
+        struct decoder_tensors t = out->inputs[slides];
         for (int weight = 0; weight < DECODER_LAYER_WEIGHTS; weight++) {
             t.weights[weight] = w->tensors[list->kinds[i]].weights[weight];
         }
-        decoder_add_cache(out->cache, d, context, &t);
+        decoder_add_cache(out->cache, d, rows, &t);
         x = decoder_layer(out->ctx, out->graph, d, &t, x, flash);
     }
     if (list->head) {
@@ -130,8 +131,7 @@ void llm_graph_free(struct llm_graph * g) {
 }
 
 // Each token sees itself and those before it.
-static const char * set_mask(const struct llm_graph * g) {
-    struct ggml_tensor * t = g->inputs.mask;
+static const char * set_mask(struct ggml_tensor * t) {
     ggml_fp16_t * rows = calloc((size_t) ggml_nelements(t), sizeof *rows);
     if (!rows) {
         return "no memory for the mask";
@@ -147,14 +147,13 @@ static const char * set_mask(const struct llm_graph * g) {
 }
 
 // The tokens' keys and values are the last ones of the cache.
-static const char * set_rows(const struct llm_graph * g) {
-    struct ggml_tensor * t = g->inputs.rows;
+static const char * set_rows(struct ggml_tensor * t, int64_t context) {
     int64_t * rows = malloc(ggml_nbytes(t));
     if (!rows) {
         return "no memory for the rows";
     }
     for (int64_t i = 0; i < t->ne[0]; i++) {
-        rows[i] = g->context - t->ne[0] + i;
+        rows[i] = context - t->ne[0] + i;
     }
     ggml_backend_tensor_set(t, rows, 0, ggml_nbytes(t));
     free(rows);
@@ -182,12 +181,16 @@ const char * llm_graph_settle(const struct llm_graph * g, ggml_backend_t stream)
 }
 
 const char * llm_graph_write(const struct llm_graph * g) {
-    if (!g->inputs.mask) {
-        return NULL;
+    const char * why = NULL;
+    for (int i = 0; i < 2 && !why; i++) {
+        const struct decoder_tensors * in = &g->inputs[i];
+        if (in->mask) {
+            why = set_mask(in->mask);
+            ggml_backend_tensor_memset(in->positions, 0, 0, ggml_nbytes(in->positions));
+            why = why ? why : set_rows(in->rows, in->mask->ne[0]);
+        }
     }
-    const char * why = set_mask(g);
-    ggml_backend_tensor_memset(g->inputs.positions, 0, 0, ggml_nbytes(g->inputs.positions));
-    return why ? why : set_rows(g);
+    return why;
 }
 
 const char * llm_graph_read(const struct llm_graph * g) {
@@ -202,7 +205,7 @@ const char * llm_graph_read(const struct llm_graph * g) {
 }
 
 const char * llm_graph_place(struct llm_graph * g, ggml_backend_t stream) {
-    bool layers = g->inputs.mask;
+    bool layers = g->inputs[0].mask || g->inputs[1].mask;
     g->of_cache = layers ? ggml_backend_alloc_ctx_tensors(g->cache, stream) : NULL;
     g->rest = ggml_backend_alloc_ctx_tensors(g->ctx, stream);
     if ((layers && !g->of_cache) || !g->rest) {
@@ -223,11 +226,13 @@ static bool is_computed(const struct ggml_tensor * t) {
            t->op != GGML_OP_PERMUTE && t->op != GGML_OP_TRANSPOSE;
 }
 
-static uint64_t bytes_of(struct ggml_context * ctx) {
+// Of experts those alone that a token meets: so many of them are read, whichever they are.
+static uint64_t bytes_of(const struct decoder * d, struct ggml_context * ctx) {
     uint64_t sum = 0;
     for (struct ggml_tensor * t = ctx ? ggml_get_first_tensor(ctx) : NULL; t;
          t = ggml_get_next_tensor(ctx, t)) {
-        sum += ggml_nbytes(t);
+        sum += t->ne[2] > 1 ? ggml_nbytes(t) / (uint64_t) t->ne[2] * (uint64_t) d->used
+                            : ggml_nbytes(t);
     }
     return sum;
 }
@@ -244,9 +249,9 @@ static void add_refusal(const struct llm_device * device, const struct ggml_tens
     llm_add_left(out, &left, 1);
 }
 
-void llm_graph_count(const struct llm_device * device, const struct llm_list * list,
-                     const struct llm_weights * w, const struct llm_graph * g,
-                     struct llm_figures * out) {
+void llm_graph_count(const struct llm_device * device, const struct decoder_model * m,
+                     const struct llm_list * list, const struct llm_weights * w,
+                     const struct llm_graph * g, struct llm_figures * out) {
     bool before = true;
     for (int i = 0; i < ggml_graph_n_nodes(g->graph); i++) {
         const struct ggml_tensor * t = ggml_graph_node(g->graph, i);
@@ -261,14 +266,14 @@ void llm_graph_count(const struct llm_device * device, const struct llm_list * l
         if (!supported) {
             add_refusal(device, t, out);
         }
-        if (t->op == GGML_OP_MUL_MAT) {
+        if (t->op == GGML_OP_MUL_MAT || t->op == GGML_OP_MUL_MAT_ID) {
             out->macs += (uint64_t) (t->src[0]->ne[0] * ggml_nelements(t));
         } else if (t->op == GGML_OP_FLASH_ATTN_EXT) {
             out->macs += (uint64_t) (2 * t->src[1]->ne[1] * ggml_nelements(t));
         }
     }
     for (int64_t i = 0; i < list->n; i++) {
-        out->weights += bytes_of(w->ctx[list->kinds[i]]);
+        out->weights += bytes_of(&m->decoder, w->ctx[list->kinds[i]]);
     }
-    out->weights += bytes_of(w->ctx[w->n - 1]);
+    out->weights += bytes_of(&m->decoder, w->ctx[w->n - 1]);
 }

@@ -16,8 +16,7 @@ struct llm_graph {
     struct ggml_context *cache, *ctx;
     ggml_backend_buffer_t of_cache, rest; // NULL: nothing is allocated
     struct ggml_cgraph * graph;
-    struct decoder_tensors inputs;
-    int64_t context;
+    struct decoder_tensors inputs[2]; // of layers without a window, and with one
 };
 
 // Which layers, by their kinds, in order; and whether the head is behind them.
@@ -36,9 +35,9 @@ bool llm_graph_new(const struct decoder_model * m, const struct llm_list * list,
                    struct llm_graph * out);
 void llm_graph_free(struct llm_graph * g);
 // What can be said without computing; weights count as often as layers have them.
-void llm_graph_count(const struct llm_device * device, const struct llm_list * list,
-                     const struct llm_weights * w, const struct llm_graph * g,
-                     struct llm_figures * out);
+void llm_graph_count(const struct llm_device * device, const struct decoder_model * m,
+                     const struct llm_list * list, const struct llm_weights * w,
+                     const struct llm_graph * g, struct llm_figures * out);
 
 // Places, and numbers that make sense: weights and caches are zeros. NULL, or what is wrong.
 const char * llm_weights_place(struct llm_weights * w, ggml_backend_t stream);

@@ -23,16 +23,16 @@ enum llm_way llm_way_of(const struct llm_ask * ask) {
         return ask->way;
     }
     const struct decoder_model * m = ask->model;
-    double bytes = (double) llm_cache_bytes(&m->decoder, ask->context);
-    for (int w = 0; w < DECODER_WEIGHTS; w++) {
-        int64_t ne[2];
-        decoder_weight_shape(&m->decoder, (enum decoder_weight) w, ne);
-        for (int i = 0; i < m->n_kinds && w < DECODER_LAYER_WEIGHTS; i++) {
-            bytes += (double) m->kinds[i].layers *
-                     (double) (ggml_row_size(m->kinds[i].types[w], ne[0]) * (size_t) ne[1]);
+    const struct decoder * d = &m->decoder;
+    double bytes = (double) llm_cache_bytes(m, ask->context);
+    for (int i = 0; i < DECODER_WEIGHTS; i++) {
+        enum decoder_weight w = (enum decoder_weight) i;
+        for (int k = 0; k < m->n_kinds && i < DECODER_LAYER_WEIGHTS && d->has[i]; k++) {
+            bytes += (double) m->kinds[k].layers *
+                     (double) decoder_weight_bytes(d, w, m->kinds[k].types[w], true);
         }
-        bool head = w == (m->decoder.has[DECODER_OUTPUT] ? DECODER_OUTPUT : DECODER_EMBD);
-        bytes += head ? (double) (ggml_row_size(m->decoder.types[w], ne[0]) * (size_t) ne[1]) : 0;
+        bool head = w == (d->has[DECODER_OUTPUT] ? DECODER_OUTPUT : DECODER_EMBD);
+        bytes += head ? (double) decoder_weight_bytes(d, w, d->types[w], true) : 0;
     }
     return ask->tokens == 1 && bytes <= MOST_BYTES ? LLM_AS_WHOLE : LLM_BY_PARTS;
 }
@@ -77,8 +77,7 @@ static enum status bounds(const struct llm_ask * ask, struct llm_report * out, s
         return st;
     }
     double per_ms = (double) clock.mhz * 1000, rate = (double) clock.ddr_read / 1000;
-    double bytes =
-        (double) out->all.weights + (double) llm_cache_bytes(&ask->model->decoder, ask->context);
+    double bytes = (double) out->all.weights + (double) llm_cache_bytes(ask->model, ask->context);
     out->ddr_ms = rate > 0 ? bytes / rate / per_ms : 0;
     out->mac_ms = (double) out->all.macs / MACS / per_ms;
     return ST_OK;

@@ -98,7 +98,7 @@ static bool has_flash(const struct llm_device * device, const struct decoder_mod
     bool ok =
         llm_weights_new(m, &list, &w) && llm_graph_new(m, &list, &w, tokens, context, true, &g);
     if (ok) {
-        llm_graph_count(device, &list, &w, &g, &f);
+        llm_graph_count(device, m, &list, &w, &g, &f);
     }
     llm_graph_free(&g);
     llm_weights_free(&w);
@@ -118,14 +118,19 @@ void llm_count(const struct llm_device * device, const struct decoder_model * m,
     *out = (struct llm_figures){0};
     bool flash = part != LLM_HEAD && has_flash(device, m, tokens, context, out);
     if (llm_weights_new(m, &list, &w) && llm_graph_new(m, &list, &w, tokens, context, flash, &g)) {
-        llm_graph_count(device, &list, &w, &g, out);
+        llm_graph_count(device, m, &list, &w, &g, out);
     }
     llm_graph_free(&g);
     llm_weights_free(&w);
 }
 
-uint64_t llm_cache_bytes(const struct decoder * d, int64_t context) {
-    return 2 * (uint64_t) (d->layers * context) * ggml_row_size(d->kv, d->kv_heads * d->head_dim);
+uint64_t llm_cache_bytes(const struct decoder_model * m, int64_t context) {
+    const struct decoder * d = &m->decoder;
+    int64_t rows = 0;
+    for (int i = 0; i < m->n_kinds; i++) {
+        rows += m->kinds[i].layers * decoder_rows(m, i, context);
+    }
+    return 2 * (uint64_t) rows * ggml_row_size(d->kv, d->kv_heads * d->head_dim);
 }
 
 // ---- measuring ----
@@ -248,7 +253,7 @@ const char * llm_measure(struct llm_device * device, const struct decoder_model 
     }
     if (!why) {
         after = state_of(device);
-        llm_graph_count(device, &list, &w, &g, out);
+        llm_graph_count(device, m, &list, &w, &g, out);
         tell(device, &before, &after, out);
         out->memory = (double) empty.free - (double) after.free;
         out->memory += missing_memory(device, &list, &w);

@@ -71,4 +71,4 @@ void llm_count(const struct llm_device * device, const struct decoder_model * m,
 void llm_add_left(struct llm_figures * to, const struct llm_left * left, double times);
 void llm_add(struct llm_figures * to, const struct llm_figures * part, double times);
 // Bytes of the cache for so many tokens, all layers.
-uint64_t llm_cache_bytes(const struct decoder * d, int64_t context);
+uint64_t llm_cache_bytes(const struct decoder_model * m, int64_t context);

@@ -48,16 +48,41 @@ static enum status measure(const char * plugin, enum llm_way way, struct report 
 // ---- text ----
 
 static void print_kinds(const struct report * r) {
+    static const struct {
+        enum decoder_weight weight;
+        const char * label;
+    } told[] = {
+        {DECODER_Q, "q"},
+        {DECODER_K, "k"},
+        {DECODER_V, "v"},
+        {DECODER_QKV, "q, k and v"},
+        {DECODER_OUT, "out"},
+        {DECODER_GATE, "gate"},
+        {DECODER_UP, "up"},
+        {DECODER_GATE_UP, "gate and up"},
+        {DECODER_DOWN, "down"},
+        {DECODER_ROUTER, "router"},
+        {DECODER_GATE_EXPERTS, "experts' gate"},
+        {DECODER_UP_EXPERTS, "up"},
+        {DECODER_DOWN_EXPERTS, "down"},
+    };
     const struct decoder_model * m = &r->file.model;
-    for (int i = 0; i < m->n_kinds; i++) {
-        const enum ggml_type * types = m->kinds[i].types;
-        printf("  %-11s %lld layers: q %s, k %s, v %s, out %s, gate %s, up %s, down %s\n",
-               i ? "" : "weights", (long long) m->kinds[i].layers, ggml_type_name(types[DECODER_Q]),
-               ggml_type_name(types[DECODER_K]), ggml_type_name(types[DECODER_V]),
-               ggml_type_name(types[DECODER_OUT]), ggml_type_name(types[DECODER_GATE]),
-               ggml_type_name(types[DECODER_UP]), ggml_type_name(types[DECODER_DOWN]));
-    }
     const struct decoder * d = &m->decoder;
+    for (int i = 0; i < m->n_kinds; i++) {
+        printf("  %-11s %lld layers", i ? "" : "weights", (long long) m->kinds[i].layers);
+        if (m->kinds[i].slides) {
+            printf(" that look back at %lld tokens", (long long) d->window);
+        }
+        const char * before = ":";
+        for (size_t k = 0; k < sizeof told / sizeof told[0]; k++) {
+            if (d->has[told[k].weight]) {
+                printf("%s %s %s", before, told[k].label,
+                       ggml_type_name(m->kinds[i].types[told[k].weight]));
+                before = ",";
+            }
+        }
+        printf("\n");
+    }
     printf("  %-11s embedding %s, output %s\n", "", ggml_type_name(d->types[DECODER_EMBD]),
            d->has[DECODER_OUTPUT] ? ggml_type_name(d->types[DECODER_OUTPUT]) : "the same");
 }
@@ -105,10 +130,15 @@ static void print_text(const struct report * r) {
            "sizes", (long long) d->layers, (long long) d->embd, (long long) d->heads,
            (long long) d->head_dim, (long long) d->kv_heads, (long long) d->ff,
            (long long) d->vocab);
+    if (d->experts) {
+        printf("  %-11s %lld of %lld for a token, in each layer\n", "experts", (long long) d->used,
+               (long long) d->experts);
+    }
     print_kinds(r);
     printf("  %-11s %llu tensors, %.1f MB\n", "file", (unsigned long long) r->file.tensors,
            (double) r->file.bytes * 1e-6);
-    printf("  %-11s %.1f MB\n", "cache", (double) llm_cache_bytes(d, r->context) * 1e-6);
+    printf("  %-11s %.1f MB\n", "cache",
+           (double) llm_cache_bytes(&r->file.model, r->context) * 1e-6);
     printf("  %-11s %d, %d on the NPU, in %d splits; the embedding is looked up by the CPU\n",
            "nodes", f->nodes, f->on_device, splits(r));
     print_left(f);
@@ -135,8 +165,11 @@ static void print_text(const struct report * r) {
     print_runs(l);
     printf("\n  where the time goes\n");
     for (int i = 0; i < LLM_CAUSES; i++) {
-        printf("  %-11s %5.1f %% %12.3f ms\n", l->causes[i], 100 * f->causes[i] / f->ms,
-               f->causes[i]);
+        static const char whole[] = "########################################";
+        double part = f->ms > 0 ? f->causes[i] / f->ms : 0;
+        int bar = (int) (part * (double) (sizeof whole - 1) + 0.5);
+        printf("  %-11s %5.1f %% %12.3f ms%s%.*s\n", l->causes[i], 100 * part, f->causes[i],
+               bar > 0 ? "  " : "", bar, whole);
     }
 }
 
@@ -198,7 +231,7 @@ static int print_json(const struct report * r) {
         {"kinds_of_layers", r->file.model.n_kinds},
         {"tensors", (double) r->file.tensors},
         {"file_bytes", (double) r->file.bytes},
-        {"cache_bytes", (double) llm_cache_bytes(d, r->context)},
+        {"cache_bytes", (double) llm_cache_bytes(&r->file.model, r->context)},
         {"nodes", f->nodes},
         {"nodes_on_npu", f->on_device},
         {"splits", splits(r)},

@@ -55,18 +55,19 @@ static void add_text(struct model * m, const char * key, const char * text) {
 static void add_weight(struct model * m, const struct decoder * d, int weight, int layer) {
     struct tensor * t = &m->tensors[m->n_tensors++];
     const char * name = decoder_weight_name((enum decoder_weight) weight);
-    int64_t ne[2];
+    int64_t ne[3];
     decoder_weight_shape(d, (enum decoder_weight) weight, ne);
     if (layer >= 0) {
         snprintf(t->name, sizeof t->name, "blk.%d.%s", layer, name);
     } else {
         snprintf(t->name, sizeof t->name, "%s", name);
     }
-    t->dims = ne[1] ? 2 : 1;
+    t->dims = ne[2] ? 3 : ne[1] ? 2 : 1;
     t->type = ne[1] ? GGML_TYPE_Q4_0 : GGML_TYPE_F32;
     t->ne[0] = (uint64_t) ne[0];
     t->ne[1] = (uint64_t) ne[1];
-    t->ne[2] = t->ne[3] = 1;
+    t->ne[2] = ne[2] ? (uint64_t) ne[2] : 1;
+    t->ne[3] = 1;
 }
 
 static void model_right(struct model * m, const char * architecture) {
@@ -77,7 +78,10 @@ static void model_right(struct model * m, const char * architecture) {
                               .head_dim = 16,
                               .ff = 96,
                               .vocab = 256,
-                              .rope_dims = 16};
+                              .rope_dims = 16,
+                              .experts = 4,
+                              .used = 2};
+    bool mixture = !strcmp(architecture, "qwen3moe");
     m->n_values = m->n_tensors = 0;
     add_text(m, "general.architecture", architecture);
     add_text(m, "general.name", "a model");
@@ -86,11 +90,21 @@ static void model_right(struct model * m, const char * architecture) {
     add_number(m, architecture, "feed_forward_length", (uint64_t) d.ff);
     add_number(m, architecture, "attention.head_count", (uint64_t) d.heads);
     add_number(m, architecture, "attention.head_count_kv", (uint64_t) d.kv_heads);
+    if (mixture) {
+        add_number(m, architecture, "expert_count", (uint64_t) d.experts);
+        add_number(m, architecture, "expert_used_count", (uint64_t) d.used);
+        add_number(m, architecture, "expert_feed_forward_length", (uint64_t) d.ff);
+    }
     add_weight(m, &d, DECODER_EMBD, -1);
     add_weight(m, &d, DECODER_OUTPUT_NORM, -1);
     for (int layer = 0; layer < LAYERS; layer++) {
-        for (int w = 0; w <= DECODER_DOWN; w++) {
+        for (int w = 0; w <= (mixture ? DECODER_FFN_NORM : DECODER_DOWN); w++) {
             add_weight(m, &d, w, layer);
+        }
+        for (int w = DECODER_ROUTER; mixture && w <= DECODER_DOWN_EXPERTS; w++) {
+            if (w != DECODER_ROUTER_BIAS) {
+                add_weight(m, &d, w, layer);
+            }
         }
     }
 }
@@ -312,7 +326,7 @@ static bool is_plain(const char * text) {
 
 int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
     static const char * const architectures[] = {"llama",  "qwen2",  "qwen3", "gemma",
-                                                 "gemma2", "gemma3", "mamba"};
+                                                 "gemma2", "gemma3", "mamba", "qwen3moe"};
     static char path[128];
     static struct model m;
     static struct model_file f;

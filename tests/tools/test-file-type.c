@@ -158,7 +158,7 @@ enum { LAYER_WEIGHTS = sizeof layer_weights / sizeof layer_weights[0] };
 
 static void add(struct ggml_context * ctx, struct gguf_context * g, const struct decoder * d,
                 enum decoder_weight w, const char * before) {
-    int64_t ne[2];
+    int64_t ne[3];
     char name[64];
     decoder_weight_shape(d, w, ne);
     snprintf(name, sizeof name, "%s%s", before, decoder_weight_name(w));
