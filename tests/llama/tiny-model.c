@@ -1,5 +1,6 @@
 // tiny-model FILE.gguf [ARCHITECTURE]: a language model of no language, for who has none at hand.
 // The architecture is llama's unless told, two layers of 64; the others are there for their graphs.
+// Where an architecture mixes kinds of layers, the first is recurrent and the second has attention.
 // The numbers come from a generator with a fixed seed, so that the file is the same everywhere.
 // Random weights alone would make every next token a toss-up that the last bits decide; here each
 // token's row of the output is the embedding of the one before it in a cycle, and the layers add to
@@ -22,6 +23,17 @@ enum {
     EXPERTS = 8,
     EXPERTS_USED = 2,
     EXPERT_FFN = 64,
+    CONTEXT = 512,
+    // Of what is recurrent: a convolution, and heads with a state each.
+    CONV = 4,
+    STATE = 16,
+    SSM_HEADS = 4,
+    SSM_INNER = 2 * EMBD,
+    SSM_CONVOLVED = SSM_INNER + 2 * STATE,
+    DELTA_KEYS = 2 * STATE, // of two heads
+    DELTA_VALUES = SSM_HEADS * STATE,
+    WKV_HEAD = 32,
+    LORA = 16,
     BYTES = 256,
     WORDS = 240,
     FIRST_WORD = 3 + BYTES,
@@ -83,16 +95,25 @@ static void put_vocabulary(struct gguf_context * g) {
 
 // ---- weights ----
 
+// What numbers a weight has, by the last part of its name.
+static float number_for(const char * name, float size) {
+    bool factor = strstr(name, ".weight") && (strstr(name, "norm") || strstr(name, "_ln"));
+    bool decay = strstr(name, "ssm_a"); // below zero, or states would grow
+    return factor  ? 1.0f + random_float(0.25f)
+           : decay ? -1.0f + random_float(0.5f)
+                   : random_float(size);
+}
+
+// Dimensions that are 0 are not there.
 static struct ggml_tensor * add(struct ggml_context * ctx, struct gguf_context * g, int64_t columns,
                                 int64_t rows, int64_t experts, float size, const char * name) {
-    struct ggml_tensor * t = experts
-                                 ? ggml_new_tensor_3d(ctx, GGML_TYPE_F32, columns, rows, experts)
-                             : rows ? ggml_new_tensor_2d(ctx, GGML_TYPE_F32, columns, rows)
-                                    : ggml_new_tensor_1d(ctx, GGML_TYPE_F32, columns);
+    const int64_t ne[4] = {columns, rows ? rows : 1, experts > 0 ? experts : 1,
+                           experts < 0 ? -experts : 1}; // below zero: the fourth
+    int dims = experts < 0 ? 4 : experts ? 3 : rows ? 2 : 1;
+    struct ggml_tensor * t = ggml_new_tensor(ctx, GGML_TYPE_F32, dims, ne);
     float * data = ggml_get_data_f32(t);
-    bool norm = strstr(name, "norm") != NULL; // whose numbers are near 1
     for (int64_t i = 0; i < ggml_nelements(t); i++) {
-        data[i] = norm ? 1.0f + random_float(0.25f) : random_float(size);
+        data[i] = number_for(name, size);
     }
     ggml_set_name(t, name);
     gguf_add_tensor(g, t);
@@ -116,57 +137,189 @@ static void link_words(const struct ggml_tensor * embd, struct ggml_tensor * out
 
 // ---- architectures ----
 
-enum { LLAMA = 1, QWEN2 = 2, QWEN3 = 4, QWEN3MOE = 8, GEMMA2 = 16, GEMMA3 = 32, ALL = 63 };
+enum {
+    LLAMA = 1,
+    QWEN2 = 2,
+    QWEN3 = 4,
+    QWEN3MOE = 8,
+    GEMMA2 = 16,
+    GEMMA3 = 32,
+    GPT_OSS = 64,
+    QWEN3NEXT = 128,
+    MAMBA2 = 256,
+    GRANITE = 512,
+    RWKV7 = 1024,
+    BERT = 2048,
+    ALL = 4095,
+    MIXED = QWEN3MOE | GPT_OSS | QWEN3NEXT,                     // of experts
+    ATTENTIVE = ALL & ~(MAMBA2 | RWKV7),                        // in the second layer at least
+    HYBRID = QWEN3NEXT | GRANITE,                               // not in the first
+    PLAIN = LLAMA | QWEN2 | QWEN3 | QWEN3MOE | GEMMA2 | GEMMA3, // llama's figures and norms
+};
 
 static const struct {
     const char * name;
     int bit;
-} architectures[] = {{"llama", LLAMA},       {"qwen2", QWEN2},   {"qwen3", QWEN3},
-                     {"qwen3moe", QWEN3MOE}, {"gemma2", GEMMA2}, {"gemma3", GEMMA3}};
+} architectures[] = {{"llama", LLAMA},           {"qwen2", QWEN2},         {"qwen3", QWEN3},
+                     {"qwen3moe", QWEN3MOE},     {"gemma2", GEMMA2},       {"gemma3", GEMMA3},
+                     {"gpt-oss", GPT_OSS},       {"qwen3next", QWEN3NEXT}, {"mamba2", MAMBA2},
+                     {"granitehybrid", GRANITE}, {"rwkv7", RWKV7},         {"bert", BERT}};
 enum { N_ARCHITECTURES = sizeof architectures / sizeof architectures[0] };
 
+struct weight {
+    int of;
+    const char * name;
+    int columns, rows, experts; // experts below zero: the fourth dimension, with a third of one
+    float size;
+};
+
+enum { HEAD = EMBD / HEADS, KV = HEAD * KV_HEADS };
+
+static const struct weight every_layer[] = {
+    {ALL & ~BERT, "attn_norm.weight", EMBD, 0, 0, 0},
+};
+
+static const struct weight with_attention[] = {
+    {ATTENTIVE & ~QWEN3NEXT, "attn_q.weight", EMBD, EMBD, 0, 0.2f},
+    {QWEN3NEXT, "attn_q.weight", EMBD, 2 * EMBD, 0, 0.2f}, // and a gate
+    {ATTENTIVE, "attn_k.weight", EMBD, KV, 0, 0.2f},
+    {ATTENTIVE, "attn_v.weight", EMBD, KV, 0, 0.25f},
+    {ATTENTIVE, "attn_output.weight", EMBD, EMBD, 0, 0.25f},
+};
+
+static const struct weight behind[] = {
+    {PLAIN | GRANITE, "ffn_norm.weight", EMBD, 0, 0, 0},
+    {PLAIN & ~QWEN3MOE, "ffn_gate.weight", EMBD, FFN, 0, 0.15f},
+    {PLAIN & ~QWEN3MOE, "ffn_up.weight", EMBD, FFN, 0, 0.15f},
+    {PLAIN & ~QWEN3MOE, "ffn_down.weight", FFN, EMBD, 0, 0.25f},
+    {QWEN2, "attn_q.bias", EMBD, 0, 0, 0.1f},
+    {QWEN2, "attn_k.bias", KV, 0, 0, 0.1f},
+    {QWEN2, "attn_v.bias", KV, 0, 0, 0.1f},
+    {QWEN3 | QWEN3MOE | GEMMA3, "attn_q_norm.weight", HEAD, 0, 0, 0},
+    {QWEN3 | QWEN3MOE | GEMMA3, "attn_k_norm.weight", HEAD, 0, 0, 0},
+    {MIXED, "ffn_gate_inp.weight", EMBD, EXPERTS, 0, 0.5f},
+    {MIXED, "ffn_gate_exps.weight", EMBD, EXPERT_FFN, EXPERTS, 0.15f},
+    {MIXED, "ffn_up_exps.weight", EMBD, EXPERT_FFN, EXPERTS, 0.15f},
+    {MIXED, "ffn_down_exps.weight", EXPERT_FFN, EMBD, EXPERTS, 0.25f},
+    {GEMMA2 | GEMMA3 | GPT_OSS | QWEN3NEXT, "post_attention_norm.weight", EMBD, 0, 0, 0},
+    {GEMMA2 | GEMMA3, "post_ffw_norm.weight", EMBD, 0, 0, 0},
+    {GPT_OSS | BERT, "attn_q.bias", EMBD, 0, 0, 0.1f},
+    {GPT_OSS | BERT, "attn_k.bias", KV, 0, 0, 0.1f},
+    {GPT_OSS | BERT, "attn_v.bias", KV, 0, 0, 0.1f},
+    {GPT_OSS | BERT, "attn_output.bias", EMBD, 0, 0, 0.1f},
+    {GPT_OSS, "attn_sinks.weight", HEADS, 0, 0, 1},
+    {GPT_OSS, "ffn_gate_inp.bias", EXPERTS, 0, 0, 0.1f},
+    {GPT_OSS, "ffn_gate_exps.bias", EXPERT_FFN, EXPERTS, 0, 0.1f},
+    {GPT_OSS, "ffn_up_exps.bias", EXPERT_FFN, EXPERTS, 0, 0.1f},
+    {GPT_OSS, "ffn_down_exps.bias", EMBD, EXPERTS, 0, 0.1f},
+    {QWEN3NEXT, "ffn_gate_inp_shexp.weight", EMBD, 0, 0, 0.2f},
+    {QWEN3NEXT, "ffn_gate_shexp.weight", EMBD, EXPERT_FFN, 0, 0.15f},
+    {QWEN3NEXT, "ffn_up_shexp.weight", EMBD, EXPERT_FFN, 0, 0.15f},
+    {QWEN3NEXT, "ffn_down_shexp.weight", EXPERT_FFN, EMBD, 0, 0.25f},
+    {GRANITE, "ffn_gate.weight", EMBD, FFN, 0, 0.15f},
+    {GRANITE | BERT, "ffn_up.weight", EMBD, FFN, 0, 0.15f},
+    {GRANITE | BERT, "ffn_down.weight", FFN, EMBD, 0, 0.25f},
+    {BERT, "attn_output_norm.weight", EMBD, 0, 0, 0},
+    {BERT, "attn_output_norm.bias", EMBD, 0, 0, 0.1f},
+    {BERT, "ffn_up.bias", FFN, 0, 0, 0.1f},
+    {BERT, "ffn_down.bias", EMBD, 0, 0, 0.1f},
+    {BERT, "layer_output_norm.weight", EMBD, 0, 0, 0},
+    {BERT, "layer_output_norm.bias", EMBD, 0, 0, 0.1f},
+    {RWKV7, "attn_norm.bias", EMBD, 0, 0, 0.1f},
+    {RWKV7, "attn_norm_2.weight", EMBD, 0, 0, 0},
+    {RWKV7, "attn_norm_2.bias", EMBD, 0, 0, 0.1f},
+    {RWKV7, "time_mix_w0.weight", EMBD, 0, 0, 0.5f},
+    {RWKV7, "time_mix_w1.weight", EMBD, LORA, 0, 0.2f},
+    {RWKV7, "time_mix_w2.weight", LORA, EMBD, 0, 0.2f},
+    {RWKV7, "time_mix_a0.weight", EMBD, 0, 0, 0.5f},
+    {RWKV7, "time_mix_a1.weight", EMBD, LORA, 0, 0.2f},
+    {RWKV7, "time_mix_a2.weight", LORA, EMBD, 0, 0.2f},
+    {RWKV7, "time_mix_v0.weight", EMBD, 0, 0, 0.5f},
+    {RWKV7, "time_mix_v1.weight", EMBD, LORA, 0, 0.2f},
+    {RWKV7, "time_mix_v2.weight", LORA, EMBD, 0, 0.2f},
+    {RWKV7, "time_mix_g1.weight", EMBD, LORA, 0, 0.2f},
+    {RWKV7, "time_mix_g2.weight", LORA, EMBD, 0, 0.5f},
+    {RWKV7, "time_mix_lerp_fused.weight", EMBD, 0, -6, 0.5f},
+    {RWKV7, "time_mix_k_k.weight", EMBD, 0, 0, 1},
+    {RWKV7, "time_mix_k_a.weight", EMBD, 0, 0, 1},
+    {RWKV7, "time_mix_r_k.weight", EMBD, 0, 0, 0.5f},
+    {RWKV7, "time_mix_key.weight", EMBD, EMBD, 0, 0.2f},
+    {RWKV7, "time_mix_value.weight", EMBD, EMBD, 0, 0.2f},
+    {RWKV7, "time_mix_receptance.weight", EMBD, EMBD, 0, 0.2f},
+    {RWKV7, "time_mix_ln.weight", EMBD, 0, 0, 0},
+    {RWKV7, "time_mix_ln.bias", EMBD, 0, 0, 0.1f},
+    {RWKV7, "time_mix_output.weight", EMBD, EMBD, 0, 0.25f},
+    {RWKV7, "channel_mix_lerp_k.weight", EMBD, 1, 1, 0.5f},
+    {RWKV7, "channel_mix_key.weight", EMBD, FFN, 0, 0.15f},
+    {RWKV7, "channel_mix_value.weight", FFN, EMBD, 0, 0.15f},
+};
+
+static const struct weight recurrent[] = {
+    {MAMBA2 | GRANITE, "ssm_in.weight", EMBD, SSM_INNER + SSM_CONVOLVED + SSM_HEADS, 0, 0.2f},
+    {MAMBA2 | GRANITE, "ssm_conv1d.weight", CONV, SSM_CONVOLVED, 0, 0.5f},
+    {MAMBA2 | GRANITE, "ssm_conv1d.bias", SSM_CONVOLVED, 0, 0, 0.1f},
+    {ALL, "ssm_dt.bias", SSM_HEADS, 0, 0, 0.5f},
+    {MAMBA2 | GRANITE, "ssm_a", 1, SSM_HEADS, 0, 0},
+    {MAMBA2 | GRANITE, "ssm_d", 1, SSM_HEADS, 0, 1},
+    {MAMBA2 | GRANITE, "ssm_norm.weight", SSM_INNER, 1, 0, 0},
+    {MAMBA2 | GRANITE, "ssm_out.weight", SSM_INNER, EMBD, 0, 0.25f},
+    {QWEN3NEXT, "attn_qkv.weight", EMBD, 2 * DELTA_KEYS + DELTA_VALUES, 0, 0.2f},
+    {QWEN3NEXT, "attn_gate.weight", EMBD, DELTA_VALUES, 0, 0.2f},
+    {QWEN3NEXT, "ssm_conv1d.weight", CONV, 2 * DELTA_KEYS + DELTA_VALUES, 0, 0.5f},
+    {QWEN3NEXT, "ssm_a", SSM_HEADS, 0, 0, 0},
+    {QWEN3NEXT, "ssm_ba.weight", EMBD, 2 * SSM_HEADS, 0, 0.2f},
+    {QWEN3NEXT, "ssm_norm.weight", STATE, 0, 0, 0},
+    {QWEN3NEXT, "ssm_out.weight", DELTA_VALUES, EMBD, 0, 0.25f},
+};
+
+static const struct weight attention_of_hybrids[] = {
+    {QWEN3NEXT, "attn_q_norm.weight", HEAD, 0, 0, 0},
+    {QWEN3NEXT, "attn_k_norm.weight", HEAD, 0, 0, 0},
+};
+
+static const struct weight outside[] = {
+    {RWKV7 | BERT, "token_embd_norm.weight", EMBD, 0, 0, 0},
+    {RWKV7 | BERT, "token_embd_norm.bias", EMBD, 0, 0, 0.1f},
+    {RWKV7, "output_norm.bias", EMBD, 0, 0, 0.1f},
+    {BERT, "token_types.weight", EMBD, 2, 0, 0.5f},
+    {BERT, "position_embd.weight", EMBD, CONTEXT, 0, 0.5f},
+};
+
+static void put_rows(struct ggml_context * ctx, struct gguf_context * g, int architecture,
+                     int layer, const struct weight * rows, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        char name[64];
+        snprintf(name, sizeof name, layer < 0 ? "%.0d%s" : "blk.%d.%s", layer < 0 ? 0 : layer,
+                 rows[i].name);
+        if (rows[i].of & architecture) {
+            add(ctx, g, rows[i].columns, rows[i].rows, rows[i].experts, rows[i].size, name);
+        }
+    }
+}
+
+#define PUT(rows, layer)                                                                           \
+    put_rows(ctx, g, architecture, layer, rows, sizeof(rows) / sizeof((rows)[0]))
+
 static void put_weights(struct ggml_context * ctx, struct gguf_context * g, int architecture) {
-    enum { HEAD = EMBD / HEADS, KV = HEAD * KV_HEADS, DENSE = ALL & ~QWEN3MOE };
-    static const struct {
-        int of;
-        const char * name;
-        int columns, rows, experts;
-        float size;
-    } rows[] = {
-        {ALL, "attn_norm.weight", EMBD, 0, 0, 0},
-        {ALL, "attn_q.weight", EMBD, EMBD, 0, 0.2f},
-        {ALL, "attn_k.weight", EMBD, KV, 0, 0.2f},
-        {ALL, "attn_v.weight", EMBD, KV, 0, 0.25f},
-        {ALL, "attn_output.weight", EMBD, EMBD, 0, 0.25f},
-        {ALL, "ffn_norm.weight", EMBD, 0, 0, 0},
-        {DENSE, "ffn_gate.weight", EMBD, FFN, 0, 0.15f},
-        {DENSE, "ffn_up.weight", EMBD, FFN, 0, 0.15f},
-        {DENSE, "ffn_down.weight", FFN, EMBD, 0, 0.25f},
-        {QWEN2, "attn_q.bias", EMBD, 0, 0, 0.1f},
-        {QWEN2, "attn_k.bias", KV, 0, 0, 0.1f},
-        {QWEN2, "attn_v.bias", KV, 0, 0, 0.1f},
-        {QWEN3 | QWEN3MOE | GEMMA3, "attn_q_norm.weight", HEAD, 0, 0, 0},
-        {QWEN3 | QWEN3MOE | GEMMA3, "attn_k_norm.weight", HEAD, 0, 0, 0},
-        {QWEN3MOE, "ffn_gate_inp.weight", EMBD, EXPERTS, 0, 0.5f},
-        {QWEN3MOE, "ffn_gate_exps.weight", EMBD, EXPERT_FFN, EXPERTS, 0.15f},
-        {QWEN3MOE, "ffn_up_exps.weight", EMBD, EXPERT_FFN, EXPERTS, 0.15f},
-        {QWEN3MOE, "ffn_down_exps.weight", EXPERT_FFN, EMBD, EXPERTS, 0.25f},
-        {GEMMA2 | GEMMA3, "post_attention_norm.weight", EMBD, 0, 0, 0},
-        {GEMMA2 | GEMMA3, "post_ffw_norm.weight", EMBD, 0, 0, 0},
-    };
     struct ggml_tensor * embd = add(ctx, g, EMBD, VOCAB, 0, 1.0f, "token_embd.weight");
-    if (architecture != GEMMA2) { // whose output is the embedding: a word follows itself
+    bool shared = architecture == GEMMA2; // its output is the embedding: a word follows itself
+    if (!shared && architecture != BERT) {
         link_words(embd, add(ctx, g, EMBD, VOCAB, 0, 1.0f, "output.weight"));
     }
-    add(ctx, g, EMBD, 0, 0, 0, "output_norm.weight");
+    if (architecture != BERT) {
+        add(ctx, g, EMBD, 0, 0, 0, "output_norm.weight");
+    }
+    PUT(outside, -1);
     for (int layer = 0; layer < LAYERS; layer++) {
-        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-            char name[64];
-            snprintf(name, sizeof name, "blk.%d.%s", layer, rows[i].name);
-            if (rows[i].of & architecture) {
-                add(ctx, g, rows[i].columns, rows[i].rows, rows[i].experts, rows[i].size, name);
-            }
+        bool recurs = architecture == MAMBA2 || ((architecture & HYBRID) && layer == 0);
+        PUT(every_layer, layer);
+        if (recurs) {
+            PUT(recurrent, layer);
+        } else {
+            PUT(with_attention, layer);
+            PUT(attention_of_hybrids, layer);
         }
+        PUT(behind, layer);
     }
 }
 
@@ -176,19 +329,35 @@ static void put_figures(struct gguf_context * g, const char * name, int architec
         const char * key;
         uint32_t value;
     } numbers[] = {
-        {ALL, "context_length", 512},
+        {ALL, "context_length", CONTEXT},
         {ALL, "embedding_length", EMBD},
         {ALL, "block_count", LAYERS},
-        {ALL, "feed_forward_length", FFN},
-        {ALL, "attention.head_count", HEADS},
-        {ALL, "attention.head_count_kv", KV_HEADS},
-        {ALL & ~LLAMA, "attention.key_length", EMBD / HEADS},
-        {ALL & ~LLAMA, "attention.value_length", EMBD / HEADS},
-        {ALL, "rope.dimension_count", EMBD / HEADS},
-        {QWEN3MOE, "expert_count", EXPERTS},
-        {QWEN3MOE, "expert_used_count", EXPERTS_USED},
-        {QWEN3MOE, "expert_feed_forward_length", EXPERT_FFN},
-        {GEMMA2 | GEMMA3, "attention.sliding_window", 64},
+        {ALL & ~MAMBA2, "feed_forward_length", FFN},
+        {ATTENTIVE, "attention.head_count", HEADS},
+        {ATTENTIVE & ~GRANITE, "attention.head_count_kv", KV_HEADS},
+        {ATTENTIVE & ~(LLAMA | BERT), "attention.key_length", EMBD / HEADS},
+        {ATTENTIVE & ~(LLAMA | BERT), "attention.value_length", EMBD / HEADS},
+        {ATTENTIVE & ~BERT, "rope.dimension_count", EMBD / HEADS},
+        {MIXED, "expert_count", EXPERTS},
+        {MIXED, "expert_used_count", EXPERTS_USED},
+        {MIXED, "expert_feed_forward_length", EXPERT_FFN},
+        {GEMMA2 | GEMMA3 | GPT_OSS, "attention.sliding_window", 64},
+        {QWEN3NEXT, "expert_shared_feed_forward_length", EXPERT_FFN},
+        {QWEN3NEXT, "full_attention_interval", 2},
+        {MAMBA2 | HYBRID, "ssm.conv_kernel", CONV},
+        {MAMBA2 | HYBRID, "ssm.state_size", STATE},
+        {MAMBA2 | HYBRID, "ssm.time_step_rank", SSM_HEADS},
+        {MAMBA2 | GRANITE, "ssm.inner_size", SSM_INNER},
+        {MAMBA2 | GRANITE, "ssm.group_count", 1},
+        {QWEN3NEXT, "ssm.inner_size", DELTA_VALUES},
+        {QWEN3NEXT, "ssm.group_count", DELTA_KEYS / STATE},
+        {RWKV7, "wkv.head_size", WKV_HEAD},
+        {RWKV7, "attention.decay_lora_rank", LORA},
+        {RWKV7, "attention.iclr_lora_rank", LORA},
+        {RWKV7, "attention.value_residual_mix_lora_rank", LORA},
+        {RWKV7, "attention.gate_lora_rank", LORA},
+        {RWKV7, "token_shift_count", 2},
+        {BERT, "pooling_type", 1}, // the mean
     };
     char key[96];
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
@@ -197,11 +366,19 @@ static void put_figures(struct gguf_context * g, const char * name, int architec
             gguf_set_val_u32(g, key, numbers[i].value);
         }
     }
-    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", name);
+    bool has_mean = architecture & (RWKV7 | BERT); // norms that take it off
+    snprintf(key, sizeof key, "%s.attention.layer_norm_%sepsilon", name, has_mean ? "" : "rms_");
     gguf_set_val_f32(g, key, 1e-5f);
     if (architecture == GEMMA2) {
         gguf_set_val_f32(g, "gemma2.attn_logit_softcapping", 50);
         gguf_set_val_f32(g, "gemma2.final_logit_softcapping", 30);
+    } else if (architecture == GRANITE) { // a layer without heads of keys is recurrent
+        static const int32_t heads[LAYERS] = {0, KV_HEADS};
+        gguf_set_arr_data(g, "granitehybrid.attention.head_count_kv", GGUF_TYPE_INT32, heads,
+                          LAYERS);
+    } else if (architecture == BERT) {
+        gguf_set_val_bool(g, "bert.attention.causal", false);
+        gguf_set_val_u32(g, "tokenizer.ggml.token_type_count", 2);
     }
 }
 
