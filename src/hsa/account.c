@@ -4,8 +4,9 @@
 // end, so that packet i of a batch is dispatch i + 1 behind those that were before it.
 #include "hsac-impl.h"
 
-_Static_assert((int) HSAC_CAUSES == (int) HSA_EMU_CAUSES, "one to one");
-_Static_assert((int) HSAC_RUNS == (int) HSA_EMU_RUNS, "one to one");
+#include <string.h>
+
+HSAC_ACCOUNT_IS(hsa_emu_account);
 
 static bool ask(const struct hsac_agent * a, uint64_t dispatch, struct hsac_account * out) {
     struct hsa_emu_account c = {.size = sizeof c};
@@ -14,28 +15,7 @@ static bool ask(const struct hsac_agent * a, uint64_t dispatch, struct hsac_acco
         a->h->api.hsa_emu_account(a->handle, dispatch, &c) != HSA_STATUS_SUCCESS) {
         return false;
     }
-    *out = (struct hsac_account){
-        .dispatches = c.dispatches,
-        .pdi_loads = c.pdi_loads,
-        .cycles = c.cycles,
-        .bundles = c.bundles,
-        .core_stalls = c.core_stalls,
-        .bank_stalls = c.bank_stalls,
-        .stream_words = c.stream_words,
-        .ns = c.ns,
-        .flushed = c.flushed,
-        .clock = c.clock,
-        .mhz = c.mhz,
-    };
-    for (int i = 0; i < HSAC_CAUSES; i++) {
-        out->causes[i].name = c.causes[i].name;
-        out->causes[i].cycles = c.causes[i].cycles;
-    }
-    for (int i = 0; i < HSAC_RUNS; i++) {
-        out->runs[i].below = c.runs[i].below;
-        out->runs[i].read = c.runs[i].read;
-        out->runs[i].written = c.runs[i].written;
-    }
+    memcpy(out, &c, sizeof c);
     return true;
 }
 

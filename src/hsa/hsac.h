@@ -6,6 +6,8 @@
 
 #include "base/base.h"
 
+#include <stddef.h>
+
 struct hsac;       // a loaded runtime
 struct hsac_agent; // one NPU or GPU
 struct hsac_queue;
@@ -178,9 +180,12 @@ struct hsac_counters { // what the emulated runtime counts; all 0 on a real one
 // False: it is not emulated.
 bool hsac_agent_counters(const struct hsac_agent * a, struct hsac_counters * out);
 
-// Where the modelled time of an emulated NPU went.
+// Where the modelled time of an emulated NPU went: hsa_emu_account of hsa-emu.h, which users of
+// hsac need not include, and ggml_backend_hsa_account of ggml-hsa.h. The three are one layout, so
+// that an account is copied whole; HSAC_ACCOUNT_IS has the compiler check it.
 enum { HSAC_CAUSES = 10, HSAC_RUNS = 7 };
 struct hsac_account {
+    uint64_t size;
     uint64_t dispatches, pdi_loads, cycles, bundles, core_stalls, bank_stalls, stream_words, ns;
     struct {
         const char * name; // lives as long as the runtime is open
@@ -193,6 +198,23 @@ struct hsac_account {
     } runs[HSAC_RUNS];
     uint64_t flushed;
 };
+#define HSAC_ACCOUNT_FIELD(other, field)                                                           \
+    (offsetof(struct hsac_account, field) == offsetof(struct other, field) &&                      \
+     sizeof((struct hsac_account *) 0)->field == sizeof((struct other *) 0)->field)
+#define HSAC_ACCOUNT_IS(other)                                                                     \
+    _Static_assert(                                                                                \
+        sizeof(struct hsac_account) == sizeof(struct other) && HSAC_ACCOUNT_FIELD(other, size) &&  \
+            HSAC_ACCOUNT_FIELD(other, dispatches) && HSAC_ACCOUNT_FIELD(other, pdi_loads) &&       \
+            HSAC_ACCOUNT_FIELD(other, cycles) && HSAC_ACCOUNT_FIELD(other, bundles) &&             \
+            HSAC_ACCOUNT_FIELD(other, core_stalls) && HSAC_ACCOUNT_FIELD(other, bank_stalls) &&    \
+            HSAC_ACCOUNT_FIELD(other, stream_words) && HSAC_ACCOUNT_FIELD(other, ns) &&            \
+            HSAC_ACCOUNT_FIELD(other, causes[0].name) &&                                           \
+            HSAC_ACCOUNT_FIELD(other, causes[0].cycles) && HSAC_ACCOUNT_FIELD(other, causes) &&    \
+            HSAC_ACCOUNT_FIELD(other, clock) && HSAC_ACCOUNT_FIELD(other, mhz) &&                  \
+            HSAC_ACCOUNT_FIELD(other, runs[0].below) && HSAC_ACCOUNT_FIELD(other, runs[0].read) && \
+            HSAC_ACCOUNT_FIELD(other, runs[0].written) && HSAC_ACCOUNT_FIELD(other, runs) &&       \
+            HSAC_ACCOUNT_FIELD(other, flushed),                                                    \
+        "an account is copied whole")
 // False: it is no emulated NPU.
 bool hsac_agent_account(const struct hsac_agent * a, struct hsac_account * out);
 // Tells of each dispatch of an emulated NPU, once it is complete, where its time went; the tag is

@@ -147,6 +147,8 @@ void asm_at(struct asm_program * p, int bundle);
 // is read while the new one is on its way; the checker follows each of them (struct asm_flow).
 // Where the loop does not roll, registers are as everywhere.
 void asm_loop_late(struct asm_program * p);
+// Instructions around such a loop that raise events, for whoever traces a core; nothing here reads
+// them, and kernels' bytes have them.
 void asm_mark(struct asm_program * p);
 void asm_mark_end(struct asm_program * p);
 

@@ -223,6 +223,8 @@ bool ggml_backend_hsa_get_counters(ggml_backend_dev_t dev, struct ggml_backend_h
     return true;
 }
 
+HSAC_ACCOUNT_IS(ggml_backend_hsa_account);
+
 bool ggml_backend_hsa_get_account(ggml_backend_dev_t dev, struct ggml_backend_hsa_account * out) {
     struct hsac_account c;
     if (out->size < sizeof *out) {
@@ -232,28 +234,6 @@ bool ggml_backend_hsa_get_account(ggml_backend_dev_t dev, struct ggml_backend_hs
     if (!device_is_ours(dev) || !hsac_agent_account(device_of(dev)->agent, &c)) {
         return false;
     }
-    *out = (struct ggml_backend_hsa_account){
-        .size = sizeof *out,
-        .dispatches = c.dispatches,
-        .pdi_loads = c.pdi_loads,
-        .cycles = c.cycles,
-        .bundles = c.bundles,
-        .core_stalls = c.core_stalls,
-        .bank_stalls = c.bank_stalls,
-        .stream_words = c.stream_words,
-        .ns = c.ns,
-        .flushed = c.flushed,
-        .clock = c.clock,
-        .mhz = c.mhz,
-    };
-    for (int i = 0; i < HSAC_CAUSES; i++) {
-        out->causes[i].name = c.causes[i].name;
-        out->causes[i].cycles = c.causes[i].cycles;
-    }
-    for (int i = 0; i < HSAC_RUNS; i++) {
-        out->runs[i].below = c.runs[i].below;
-        out->runs[i].read = c.runs[i].read;
-        out->runs[i].written = c.runs[i].written;
-    }
+    memcpy(out, &c, sizeof c);
     return true;
 }
