@@ -282,7 +282,7 @@ static bool parse(int argc, char ** argv, struct asked * a) {
         } else if (!strcmp(word, "whole") || !strcmp(word, "layers")) {
             a->way = *word == 'w' ? LLM_AS_WHOLE : LLM_BY_PARTS;
         } else if (!strcmp(word, "kernels")) {
-            setenv("GGML_HSA_PROFILE", "kernels", 1);
+            setenv("GGML_HSA_PROFILE", "order", 1);
         } else if (n < 3 && *word != '-') {
             a->words[n++] = word;
         } else {

@@ -114,6 +114,10 @@ GGML_BACKEND_API bool ggml_backend_hsa_why_not(ggml_backend_dev_t dev,
                                                const struct ggml_tensor * op, char * text,
                                                size_t size);
 
+// What GGML_HSA_PROFILE has counted of the device so far is forgotten, as between a run that warms
+// up and the one that is meant. No graph may be computed meanwhile.
+GGML_BACKEND_API void ggml_backend_hsa_clear_profile(ggml_backend_dev_t dev);
+
 // How many of ggml's ops the device HSA<device> computes no nodes of; text is their names, with
 // blanks between them, cut to size. -1 when there is no such device.
 GGML_BACKEND_API int ggml_backend_hsa_missing_ops(int device, char * text, size_t size);
@@ -124,6 +128,7 @@ typedef bool (*ggml_backend_hsa_get_counters_t)(ggml_backend_dev_t dev,
                                                 struct ggml_backend_hsa_counters * out);
 typedef bool (*ggml_backend_hsa_get_account_t)(ggml_backend_dev_t dev,
                                                struct ggml_backend_hsa_account * out);
+typedef void (*ggml_backend_hsa_clear_profile_t)(ggml_backend_dev_t dev);
 typedef bool (*ggml_backend_hsa_why_not_t)(ggml_backend_dev_t dev, const struct ggml_tensor * op,
                                            char * text, size_t size);
 

@@ -85,6 +85,11 @@ struct hsa_emu_account {
 // batch over belongs to its first. HSA_STATUS_ERROR_INVALID_INDEX: it is forgotten or was not yet.
 hsa_status_t hsa_emu_account(hsa_agent_t agent, uint64_t dispatch, struct hsa_emu_account * out);
 
+// What the n-th dispatch of a NPU will be called in the file of GGML_HSA_TRACE: one line that names
+// it, and behind a line end whatever else is to be known of it. It is copied; without a trace it is
+// not kept. HSA_STATUS_ERROR_INVALID_INDEX: it ran already, or a queue has not so many packets.
+hsa_status_t hsa_emu_name(hsa_agent_t agent, uint64_t dispatch, const char * text);
+
 // A NPU of this machine, through the kernel's driver: what was asked of that since hsa_init.
 struct hsa_emu_native {
     uint64_t size; // of this struct, set by the caller: later versions append to it

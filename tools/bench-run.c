@@ -146,8 +146,12 @@ static enum status dispatch(struct hsac_agent * a, struct hsac_queue * q,
 static enum status run_on(struct hsac_agent * a, const struct bench_task * t,
                           const struct store_kernel * kernel, struct bench_result * out,
                           struct error * err) {
-    struct hsac_dispatch d = {
-        .pdi_size = kernel->pdi->size, .n_insts = (uint32_t) kernel->n_insts, .tag = 1};
+    char name[KERNEL_NAME_MAX];
+    kernel_name(&t->spec, name);
+    struct hsac_dispatch d = {.pdi_size = kernel->pdi->size,
+                              .n_insts = (uint32_t) kernel->n_insts,
+                              .tag = 1,
+                              .name = hsac_agent_traces(a) ? name : NULL};
     struct hsac_queue * q = NULL;
     void *pdi = NULL, *insts = NULL;
     enum status st = hsac_queue_new(a, &q, err);

@@ -65,7 +65,7 @@ static void add_event(struct heat * h, const json_t * e) {
     if (!(end > start)) {
         return;
     }
-    if (!strcmp(name, "dispatch")) {
+    if (svg_is_dispatch(e, name)) {
         h->dispatches += end - start;
     }
     for (int i = 0; i < h->n_threads && strncmp(name, "waits", 5); i++) {

@@ -10,7 +10,10 @@
 // place in all tiles of its column (lane) or row (strip).
 #pragma once
 
+#include "base/json.h"
 #include "inspect.h"
+
+#include <string.h>
 
 enum {
     SVG_CONTENT = 324, // width of what a tile holds
@@ -64,6 +67,12 @@ struct svg {
 // The head of a document: style for light and dark, ground, title.
 void svg_begin(const char * title, int width, int height, struct buf * b);
 void svg_escape(const char * text, struct buf * b);
+
+// Is this event of a trace a dispatch? One that the program named says so by its category.
+static inline bool svg_is_dispatch(const json_t * event, const char * name) {
+    const char * category = json_string_value(json_object_get(event, "cat"));
+    return !strcmp(category ? category : name, "dispatch");
+}
 
 // Which port leads into the tile and not to a neighbour.
 bool svg_port_is_local(const struct view_tile * t, enum tile_kind kind, bool is_master, int port);

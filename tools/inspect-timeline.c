@@ -12,7 +12,7 @@
 
 enum { WIDTH = 1100, LEFT = 190, TOP = 84, ROW = 16, BAR_HEIGHT = 10, MAX_ROWS = 400, STEPS = 4 };
 
-enum { MAX_LOADS = 256 };
+enum { MAX_LOADS = 256, MAX_NAMES = 2048, NAME_LETTER = 5, NAME_LEAST = 4 };
 #define MOST_US 1e12 // eleven days: no trace is longer, and all that follows from it is in bounds
 
 // What an event is, by how its name begins and where it stands.
@@ -31,6 +31,12 @@ struct row {
     float filled[KINDS][WIDTH]; // of a pixel
 };
 
+struct named { // a dispatch
+    const struct row * row;
+    double start, end;
+    char name[96];
+};
+
 struct timeline {
     struct row * rows[MAX_ROWS];
     int n;
@@ -38,6 +44,8 @@ struct timeline {
     double first;    // when the first dispatch began; less than 0: none did
     double loads[MAX_LOADS];
     int n_loads; // PDIs, by the end of their loading
+    struct named names[MAX_NAMES];
+    int n_names;
 };
 
 static struct row * row_of(struct timeline * t, int64_t tid) {
@@ -98,14 +106,14 @@ static bool read_event(struct timeline * t, const json_t * e, bool measure) {
         }
     }
     if (strcmp(ph, "X") || !ts || !dur) {
-        return !strcmp(ph, "M") || !strcmp(ph, "C");
+        return !strcmp(ph, "M") || !strcmp(ph, "C") || !strcmp(ph, "i");
     }
     double start = real(ts), end = start + real(dur);
     if (!(start >= 0 && start <= end && end <= MOST_US)) {
         return false;
     }
     if (measure) {
-        bool dispatch = !strcmp(name, "dispatch");
+        bool dispatch = svg_is_dispatch(e, name);
         t->to = end > t->to ? end : t->to;
         t->first = dispatch && (t->first < 0 || start < t->first) ? start : t->first;
         if (!strcmp(name, "PDI is loaded") && t->n_loads < MAX_LOADS) {
@@ -115,6 +123,11 @@ static bool read_event(struct timeline * t, const json_t * e, bool measure) {
         struct row * r = row_of(t, tid);
         if (r) {
             fill(t, r, kind_of(r, name), start, end);
+        }
+        if (r && svg_is_dispatch(e, name) && t->n_names < MAX_NAMES && start < t->to) {
+            struct named * named = &t->names[t->n_names++];
+            *named = (struct named){.row = r, .start = start, .end = end};
+            snprintf(named->name, sizeof named->name, "%s", name);
         }
     }
     return true;
@@ -201,6 +214,36 @@ static void draw_axis(const struct timeline * t, int bottom, struct buf * b) {
     }
 }
 
+// Names of dispatches on their bars, as far as they fit; all of it where the mouse is.
+static void draw_names(const struct timeline * t, struct buf * b) {
+    double scale = WIDTH / (t->to - t->from);
+    for (int i = 0; i < t->n_names; i++) {
+        const struct named * n = &t->names[i];
+        double from = n->start > t->from ? n->start : t->from, to = n->end < t->to ? n->end : t->to;
+        int at = 0, width = (int) ((to - from) * scale);
+        while (at < t->n && t->rows[at] != n->row) {
+            at++;
+        }
+        if (to <= from || !strcmp(n->name, "dispatch")) {
+            continue;
+        }
+        double x = LEFT + (from - t->from) * scale;
+        int y = TOP + ROW * at;
+        buf_printf(b, "<rect x=\"%.1f\" y=\"%d\" width=\"%d\" height=\"%d\" opacity=\"0\"><title>",
+                   x, y, width > 1 ? width : 1, BAR_HEIGHT);
+        svg_escape(n->name, b);
+        buf_printf(b, "</title></rect>\n");
+        int room = (width - 4) / NAME_LETTER;
+        if (room >= NAME_LEAST) {
+            char text[sizeof n->name];
+            snprintf(text, sizeof text, "%.*s", room, n->name);
+            buf_printf(b, "<text class=\"n\" x=\"%.1f\" y=\"%d\">", x + 2, y + 9);
+            svg_escape(text, b);
+            buf_printf(b, "</text>\n");
+        }
+    }
+}
+
 // A line where a PDI was loaded: what follows runs on another configuration of the array.
 static void draw_loads(const struct timeline * t, int bottom, struct buf * b) {
     for (int i = 0; i < t->n_loads; i++) {
@@ -220,8 +263,9 @@ static void draw(const struct timeline * t, const json_t * root, const char * ti
     const char * clock = json_string_value(json_object_get(other, "clock"));
     int bottom = TOP + ROW * t->n, height = bottom + 44;
     svg_begin(title, LEFT + WIDTH + SVG_MARGIN, height, b);
-    buf_printf(b, "<style type=\"text/css\">\n.g{stroke:#8c959f;stroke-width:.5;opacity:.5}"
-                  ".pdi{stroke:#cf222e;stroke-width:1;stroke-dasharray:4 3}\n");
+    buf_printf(
+        b, "<style type=\"text/css\">\n.g{stroke:#8c959f;stroke-width:.5;opacity:.5}"
+           ".pdi{stroke:#cf222e;stroke-width:1;stroke-dasharray:4 3}.n{font-size:8px;fill:#fff}\n");
     for (int k = 0; k < KINDS; k++) {
         buf_printf(b, ".k%d{stroke:%s;stroke-width:%d}", k, kinds[k].colour, BAR_HEIGHT);
     }
@@ -237,6 +281,7 @@ static void draw(const struct timeline * t, const json_t * root, const char * ti
     for (int i = 0; i < t->n; i++) {
         draw_row(t->rows[i], TOP + ROW * i, b);
     }
+    draw_names(t, b);
     draw_loads(t, bottom, b);
     for (int k = 0, x = LEFT; k < KINDS; k++) {
         buf_printf(b, "<path class=\"k%d\" d=\"M%d %dh18\"/><text x=\"%d\" y=\"%d\">%s</text>\n", k,
@@ -248,7 +293,8 @@ static void draw(const struct timeline * t, const json_t * root, const char * ti
 
 enum status timeline_print(const char * path, double from, double to, struct buf * b,
                            struct error * err) {
-    struct timeline t = {.first = -1};
+    static struct timeline t;
+    t = (struct timeline){.first = -1};
     json_t * root = NULL;
     enum status st = json_read_file(path, &root, err);
     if (st != ST_OK) {

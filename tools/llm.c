@@ -26,6 +26,7 @@ const char * llm_open(const char * plugin, struct llm_device * out) {
     out->get_stats = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_stats");
     out->get_account = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_account");
     out->why_not = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_why_not");
+    out->clear_profile = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_clear_profile");
     struct ggml_backend_hsa_account account = {.size = sizeof account};
     ggml_backend_hsa_get_account_t get_account;
     memcpy(&get_account, &out->get_account, sizeof get_account);
@@ -189,8 +190,14 @@ static double missing_memory(const struct llm_device * device, const struct llm_
     return missing;
 }
 
+// What was computed before to warm up is none of a profile's.
 static const char * compute(struct llm_device * device, const struct llm_graph * g,
                             struct state * before) {
+    ggml_backend_hsa_clear_profile_t clear_profile;
+    memcpy(&clear_profile, &device->clear_profile, sizeof clear_profile);
+    if (clear_profile) {
+        clear_profile(device->dev);
+    }
     *before = state_of(device);
     return ggml_backend_graph_compute(device->stream, g->graph) == GGML_STATUS_SUCCESS
                ? NULL

@@ -45,7 +45,7 @@ struct llm_device {
     char clock[32];
     uint64_t mhz;
     uint64_t compiled;                       // kernels, by the process so far
-    void *get_stats, *get_account, *why_not; // ggml-hsa.h
+    void *get_stats, *get_account, *why_not, *clear_profile; // ggml-hsa.h
     bool once;                               // the first run is measured: it loads what stays
     bool begun;                              // something was computed
 };

@@ -70,7 +70,8 @@ static int read_options(int argc, char ** argv, struct options * o) {
     return EXIT_OK;
 }
 
-static int run_helper(const char * helper, const char * plugin, const struct options * o) {
+static int run_helper(const char * helper, const char * plugin, const struct options * o,
+                      bool quiet) {
     setenv("GGML_HSA_EMULATE", o->arch, 1);
     unsetenv("GGML_HSA_RUNTIME");
     const char * words[5 + FLAGS] = {helper, plugin, o->file, o->context};
@@ -82,6 +83,9 @@ static int run_helper(const char * helper, const char * plugin, const struct opt
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
+        if (quiet && !freopen("/dev/null", "w", stdout)) {
+            _exit(127);
+        }
         execv(helper, (char **) (uintptr_t) words);
         _exit(127);
     }
@@ -112,7 +116,18 @@ static int run_model(int argc, char ** argv) {
                         "tool; install the plugin, or build with -DGGML_HSA=ON\n");
         return EXIT_BAD_INPUT;
     }
-    return run_helper(helper, plugin, &o);
+    // A profile has each kernel sent by itself, which takes longer: it is a run of its own, and its
+    // figures are not the ones to be expected.
+    const char * profile = getenv("GGML_HSA_PROFILE");
+    char * asked = profile && *profile && !o.has[COUNT] ? strdup(profile) : NULL;
+    unsetenv("GGML_HSA_PROFILE");
+    status = run_helper(helper, plugin, &o, false);
+    if (asked && status == EXIT_OK) {
+        setenv("GGML_HSA_PROFILE", asked, 1);
+        status = run_helper(helper, plugin, &o, true);
+    }
+    free(asked);
+    return status;
 }
 
 const struct subcommand model_subcommand = {

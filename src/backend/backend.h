@@ -108,13 +108,14 @@ void profile_stream_begins(struct profile * p);
 void profile_stream_ends(struct profile * p); // prints with the last one
 // Which row a node is; it counts the node. Dispatches that it causes carry the row as tag.
 uint32_t profile_node(struct profile * p, const struct ggml_tensor * node);
-// Is each kernel a row of its own, in order? GGML_HSA_PROFILE=kernels; then nodes are none.
+// Is each kernel a row of its own? GGML_HSA_PROFILE=kernels or order; then nodes are none.
 bool profile_is_each(const struct profile * p);
 uint32_t profile_kernel(struct profile * p, const char * name);
 bool profile_is_measured(const struct profile * p); // by the wall: nodes are waited for
 void profile_measured(struct profile * p, uint32_t row, uint64_t ns);
 uint64_t profile_now(void);
 void profile_print(struct profile * p); // to stderr, and begins anew; nothing when nothing ran
+void profile_clear(struct profile * p); // begins anew; nothing may be in flight
 
 // ---- explain.c: why nodes are left to other devices; GGML_HSA_EXPLAIN=1 ----
 

@@ -1,7 +1,8 @@
 // profile: where the time of a device went, by op and datatype, printed when its last stream ends
 // or the process does. An emulated NPU says of each dispatch how long it took by its clock and why;
 // a dispatch belongs to the node that caused it. Any other device is measured by the wall, a node
-// at a time. With GGML_HSA_PROFILE=kernels each kernel that was sent has a row, in order.
+// at a time. With GGML_HSA_PROFILE=kernels each kernel that was sent has a row, the dearest first;
+// with GGML_HSA_PROFILE=order they stay in the order in which they went out.
 //
 // Row 0 is what no node caused. Streams of several threads share the table; it locks itself.
 #include "backend.h"
@@ -19,6 +20,7 @@ enum { MAX_ROWS = 256, MAX_KERNELS = 1 << 14 };
 struct row {
     char name[100];
     uint64_t nodes, dispatches, pdi_loads, words, flushed, ns, causes[HSAC_CAUSES];
+    uint64_t number; // of a kernel, in the order in which they went out
     uint64_t read[HSAC_RUNS], written[HSAC_RUNS]; // bytes by the length of their runs
 };
 
@@ -26,6 +28,7 @@ struct profile {
     pthread_mutex_t lock;
     const char * device;
     bool modelled, each; // kernel of an emulated NPU
+    bool in_order;
     int streams;
     int n, most;
     struct row * rows;
@@ -73,7 +76,8 @@ static void begin(struct profile * p) {
 
 struct profile * profile_new(struct hsac_agent * agent, const char * device) {
     const char * value = getenv("GGML_HSA_PROFILE");
-    bool each = value && !strcmp(value, "kernels");
+    bool in_order = value && !strcmp(value, "order");
+    bool each = in_order || (value && !strcmp(value, "kernels"));
     struct profile * p = each || env_flag("GGML_HSA_PROFILE", false) ? calloc(1, sizeof *p) : NULL;
     struct hsac_account account;
     int most = each ? MAX_KERNELS : MAX_ROWS;
@@ -88,6 +92,7 @@ struct profile * profile_new(struct hsac_agent * agent, const char * device) {
     p->device = device;
     p->modelled = hsac_agent_account(agent, &account);
     p->each = each && p->modelled;
+    p->in_order = in_order;
     begin(p);
     if (p->modelled) {
         hsac_agent_watch(agent, on_dispatch, p);
@@ -149,6 +154,7 @@ uint32_t profile_kernel(struct profile * p, const char * name) {
     uint32_t row = 0;
     if (p->n < p->most) {
         row = (uint32_t) p->n++;
+        p->rows[row].number = row;
         snprintf(p->rows[row].name, sizeof p->rows[row].name, "%s", name);
     }
     p->rows[row].nodes++;
@@ -226,7 +232,8 @@ static void print_runs(const struct profile * p, const struct row * r) {
 }
 
 static void print_row(const struct profile * p, const struct row * r) {
-    fprintf(stderr, "%-*s %7" PRIu64, p->each ? KERNEL_WIDTH : NAME_WIDTH, r->name, r->nodes);
+    fprintf(stderr, "%-*s %7" PRIu64, p->each ? KERNEL_WIDTH : NAME_WIDTH, r->name,
+            r->number ? r->number : r->nodes);
     if (!p->modelled) {
         fprintf(stderr, " %11.3f\n", (double) r->ns / 1e6);
         return;
@@ -246,7 +253,7 @@ static void print_row(const struct profile * p, const struct row * r) {
 
 static void print_table(struct profile * p) {
     struct row total = {.name = "total"};
-    if (!p->each) {
+    if (!p->in_order) {
         qsort(p->rows + 1, (size_t) p->n - 1, sizeof p->rows[0], by_time);
     }
     if (p->modelled) {
@@ -257,7 +264,7 @@ static void print_table(struct profile * p) {
         fprintf(stderr, "ggml-hsa: %s, measured by the wall, each node waited for\n", p->device);
     }
     fprintf(stderr, "%-*s %7s", p->each ? KERNEL_WIDTH : NAME_WIDTH,
-            p->each ? "kernel, its operands and PDI" : "op", p->each ? "" : "nodes");
+            p->each ? "kernel, its operands and PDI" : "op", p->each ? "sent as" : "nodes");
     if (p->modelled) {
         fprintf(stderr, " %7s %11s ", "kernels", "ms");
         for (int i = 0; i < HSAC_CAUSES; i++) {
@@ -292,6 +299,14 @@ static void print_table(struct profile * p) {
         print_runs(p, &total);
         fprintf(stderr, "%-*s %10.3f\n", p->each ? KERNEL_WIDTH : NAME_WIDTH,
                 "flushed from the CPU's caches", (double) total.flushed / 1e6);
+    }
+}
+
+void profile_clear(struct profile * p) {
+    if (p) {
+        pthread_mutex_lock(&p->lock);
+        begin(p);
+        pthread_mutex_unlock(&p->lock);
     }
 }
 

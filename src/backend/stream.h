@@ -17,10 +17,11 @@ struct hsa_stream {
     struct ggml_backend base; // first: ggml's handle is this address
     struct hsa_device * device;
     struct hsac_queue * queue;
-    bool in_flight;          // something was sent since the last wait
-    uint64_t sent;           // kernels, ever
-    uint32_t row;            // of the device's profile: the node at hand
-    struct npu_stream * npu; // of a NPU
+    bool in_flight;                  // something was sent since the last wait
+    uint64_t sent;                   // kernels, ever
+    uint32_t row;                    // of the device's profile: the node at hand
+    const struct ggml_tensor * node; // at hand, for the names of a trace
+    struct npu_stream * npu;         // of a NPU
     int n_blocks;
     struct scratch_block blocks[SCRATCH_BLOCKS];
     unsigned n_resets; // of scratch, which gives everything in it back

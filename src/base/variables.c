@@ -31,8 +31,8 @@ const struct variable variables[] = {
     {"GGML_HSA_EXPLAIN", FLAG,
      .meaning = "1: say to standard error why a device does not compute a node, once for each op and shape"},
     {"GGML_HSA_ENABLE_LOG", FLAG, .meaning = "say which runtime and devices were found; on in debug builds"},
-    {"GGML_HSA_PROFILE", FLAG, .words = "kernels",
-     .meaning = "print at the end where the time went, by op; kernels: each kernel, in order"},
+    {"GGML_HSA_PROFILE", FLAG, .words = "kernels order",
+     .meaning = "print at the end where the time went, by op; kernels: by kernel, the dearest first; order: as they were sent"},
     {"GGML_HSA_KERNEL_DIR", .takes = "directories, with colons between them", .meaning = "kernel packs"},
     {"GGML_HSA_KERNEL_CACHE_DIR", .takes = "a directory",
      .meaning = "where compiled kernels are kept; default $XDG_CACHE_HOME/ggml or ~/.cache/ggml"},
@@ -153,7 +153,7 @@ void variable_phrase(const struct variable * v, char * text, size_t size) {
     struct buf b = {0};
     switch (v->kind) {
     case VARIABLE_FLAG:
-        buf_printf(&b, v->words ? "1, 0 or " : "1 or 0");
+        buf_printf(&b, "%s", !v->words ? "1 or 0" : strchr(v->words, ' ') ? "1, 0, " : "1, 0 or ");
         break;
     case VARIABLE_NUMBER:
         buf_printf(&b, "a number from %ld to %ld", v->least, v->most);

@@ -4,6 +4,7 @@
 // end, so that packet i of a batch is dispatch i + 1 behind those that were before it.
 #include "hsac-impl.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 HSAC_ACCOUNT_IS(hsa_emu_account);
@@ -35,9 +36,26 @@ void hsac_agent_watch(struct hsac_agent * a,
     pthread_mutex_unlock(&a->ring.lock);
 }
 
-uint64_t hsac_account_count(const struct hsac_agent * a) {
+bool hsac_agent_traces(const struct hsac_agent * a) {
+    const char * path = secure_getenv("GGML_HSA_TRACE"); // as the runtime reads it
+    return a->h->emulated && a->kind == HSAC_NPU && path && *path;
+}
+
+uint64_t hsac_account_count(const struct hsac_agent * a, bool named) {
     struct hsac_account now;
-    return a->ring.watch && ask(a, 0, &now) ? now.dispatches : 0;
+    return (a->ring.watch || named) && ask(a, 0, &now) ? now.dispatches : 0;
+}
+
+void hsac_account_name(struct hsac_agent * a, uint64_t before, uint64_t first_index,
+                       uint32_t n_packets) {
+    for (uint32_t i = 0; i < n_packets; i++) {
+        char ** name = &a->ring.names[(first_index + i) % AIE_ABI_QUEUE_PACKETS];
+        if (*name) {
+            a->h->api.hsa_emu_name(a->handle, before + i + 1, *name);
+        }
+        free(*name);
+        *name = NULL;
+    }
 }
 
 void hsac_account_tell(struct hsac_agent * a, uint64_t before, uint64_t first_index,

@@ -40,6 +40,7 @@
 #define HSAC_EMU_SYMBOLS(X)                                                                        \
     X(hsa_emu_counters)                                                                            \
     X(hsa_emu_account)                                                                             \
+    X(hsa_emu_name)                                                                                \
     X(hsa_emu_columns)                                                                             \
     X(hsa_emu_native)                                                                              \
     X(hsa_emu_flushed)                                                                             \
@@ -124,6 +125,8 @@ struct hsac_ring {
     uint32_t shown;                          // PDIs that are in it, by bit
     uint64_t tickets[AIE_ABI_QUEUE_PACKETS]; // by slot; 0: a packet of our own
     uint32_t tags[AIE_ABI_QUEUE_PACKETS];    // by slot; see hsac_agent_watch
+    char * names[AIE_ABI_QUEUE_PACKETS];     // by slot, of packets that were not rung yet, or NULL
+    bool named;                              // one of them is
     void (*watch)(void * user, uint32_t tag, const struct hsac_account * account);
     void * watch_user;
 
@@ -270,7 +273,11 @@ enum status hsac_watch_error(const struct hsac_watch * w, const struct hsac_agen
 
 // account.c: around a batch, under the ring's lock: how many dispatches ran before it, and then
 // who watches is told of each packet. Nothing happens when nobody watches.
-uint64_t hsac_account_count(const struct hsac_agent * a);
+// How many dispatches there were, where somebody wants to know: a watch, or packets with names.
+uint64_t hsac_account_count(const struct hsac_agent * a, bool named);
+// Hands the names of a batch to the runtime.
+void hsac_account_name(struct hsac_agent * a, uint64_t before, uint64_t first_index,
+                       uint32_t n_packets);
 void hsac_account_tell(struct hsac_agent * a, uint64_t before, uint64_t first_index,
                        uint32_t n_packets);
 

@@ -111,6 +111,7 @@ struct hsac_dispatch { // a kernel of a NPU
     uint32_t n_insts;   // 32-bit words
     uint64_t us;        // that it takes, about; what is sent together is bounded by it
     uint32_t tag;       // for hsac_agent_watch
+    const char * name;  // for a trace (hsac_agent_traces), or NULL; copied
     int n_operands;
     struct {
         void * addr;
@@ -217,6 +218,9 @@ struct hsac_account {
         "an account is copied whole")
 // False: it is no emulated NPU.
 bool hsac_agent_account(const struct hsac_agent * a, struct hsac_account * out);
+// Does it write a trace (GGML_HSA_TRACE), in which dispatches have names? A name is a line, and
+// behind a line end what else is to be known of it.
+bool hsac_agent_traces(const struct hsac_agent * a);
 // Tells of each dispatch of an emulated NPU, once it is complete, where its time went; the tag is
 // the dispatch's, 0 for packets of the client's own. Called with the queue locked, by whoever
 // rings. Set before the first dispatch; on another device nothing is ever told.

@@ -122,6 +122,8 @@ static void write_packet(struct hsac_agent * a, const struct hsac_dispatch * d, 
                      ring->payloads + HSAC_PAYLOAD_BYTES * slot);
     ring->tickets[slot] = ticket;
     ring->tags[slot] = d->tag;
+    ring->names[slot] = d->name ? strdup(d->name) : NULL; // without memory it has none
+    ring->named |= ring->names[slot] != NULL;
     ring->pending++;
     ring->bytes += hsac_chain_bytes(d->n_operands);
     ring->us += d->us + HSAC_DISPATCH_US + (d->pdi != ring->resident) * HSAC_PDI_US;
@@ -279,7 +281,11 @@ static void flush(struct hsac_agent * a) {
     if (a->device && amdxdna_check(a->device, &gone) != ST_OK) {
         why = gone.text;
     }
-    uint64_t before = hsac_account_count(a);
+    uint64_t before = hsac_account_count(a, ring->named);
+    if (ring->named) {
+        hsac_account_name(a, before, first_index, ring->pending);
+        ring->named = false;
+    }
     if (!why) {
         ring_doorbell(a);
     }
@@ -522,6 +528,10 @@ void hsac_ring_free(struct hsac_agent * a) {
     hsac_free(a, a->ring.idle.insts);
     a->ring.payloads = NULL;
     a->ring.idle.insts = NULL;
+    for (int i = 0; i < AIE_ABI_QUEUE_PACKETS; i++) { // of packets that were never rung
+        free(a->ring.names[i]);
+        a->ring.names[i] = NULL;
+    }
 }
 
 static enum status ring_start(struct hsac_agent * a, struct error * err) {

@@ -4,6 +4,7 @@
 #include "runtime.h"
 
 #include "hsa-emu.h"
+#include "timeline.h"
 
 _Static_assert((int) HSA_EMU_CAUSES == (int) EMU_CAUSES, "the header counts them");
 _Static_assert((int) HSA_EMU_RUNS == (int) EMU_RUN_KINDS, "the header counts them");
@@ -79,6 +80,30 @@ uint64_t rt_time_ns(struct rt_runtime * rt, struct rt_agent * locked) {
         }
     }
     return ns;
+}
+
+hsa_status_t hsa_emu_name(hsa_agent_t handle, uint64_t dispatch, const char * text) {
+    struct rt_agent * agent = rt_agent_find(handle);
+    if (!agent || !agent->model) {
+        return rt_runtime() ? HSA_STATUS_ERROR_INVALID_AGENT : HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    if (!text) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    if (!agent->rt->timeline) {
+        return HSA_STATUS_SUCCESS;
+    }
+    struct emu_counters now = {0};
+    pthread_mutex_lock(&agent->lock);
+    if (agent->machine) {
+        emu_machine_counters(agent->machine, &now);
+    }
+    bool waits = dispatch > now.dispatches && dispatch - now.dispatches < REMEMBERED;
+    if (waits) {
+        rt_timeline_name(agent, dispatch, text);
+    }
+    pthread_mutex_unlock(&agent->lock);
+    return waits ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_INVALID_INDEX;
 }
 
 hsa_status_t hsa_emu_account(hsa_agent_t handle, uint64_t dispatch, struct hsa_emu_account * out) {

@@ -116,6 +116,7 @@ static void runtime_free(struct rt_runtime * rt) {
     rt_timeline_free(rt->timeline);
     for (int i = 0; i < rt->n_agents; i++) {
         emu_machine_free(rt->agents[i].machine);
+        rt_timeline_forget(&rt->agents[i]);
         emu_cache_free(rt->agents[i].cache);
         free(rt->agents[i].rocr72);
         gfx_free(rt->agents[i].gfx);

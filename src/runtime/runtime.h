@@ -109,10 +109,11 @@ struct rt_agent {
     struct emu_cache * cache;     // of the host, as this NPU meets it; NULL: it snoops
     uint64_t flushed;             // bytes by the program that are not in the account yet; atomic
     struct emu_counters
-        recent[RT_AIE_QUEUE_PACKETS + 1]; // after dispatch n, at n modulo their number
-    struct gfx * gfx;                     // likewise
-    struct rt_rocr72 * rocr72;            // likewise, with its faults
-    bool ringing;                         // packets are being read; atomic
+        recent[RT_AIE_QUEUE_PACKETS + 1];   // after dispatch n, at n modulo their number
+    char * names[RT_AIE_QUEUE_PACKETS + 1]; // of dispatches to come, likewise (timeline.c)
+    struct gfx * gfx;                       // likewise
+    struct rt_rocr72 * rocr72;              // likewise, with its faults
+    bool ringing;                           // packets are being read; atomic
     uint32_t hdp[2]; // what stands for the registers that flush the host data path
     struct rt_queue * queues;
     struct rt_queue * orphans; // destroyed by their own threads, freed at the end

@@ -4,6 +4,9 @@
 // loaded, and the timeline does not: what a dispatch told is kept until its account says how long
 // these took, and then written behind them.
 //
+// A dispatch has the name that the program gave it (hsa_emu_name), and what tiles did for it says
+// so too. Where a PDI was loaded there is a mark across all of its agent.
+//
 // The file appears under its name when the runtime ends, whole, or not at all (base/out.h); it
 // holds at most MAX_EVENTS. A file that cannot be written is one message, and the program goes on
 // without it. It is the process's that began it: a forked child leaves it alone.
@@ -47,6 +50,8 @@ struct track {                 // one agent
     uint64_t ended;             // the last dispatch, on the timeline
     uint64_t end;               // all that is written: the array goes on behind a dispatch
     bool named;
+    const char * name; // of the dispatch at hand, or NULL; its first line
+    size_t name_size;
     bool told[TIDS];
     size_t last[TIDS]; // of the events at hand, + 1
 };
@@ -198,20 +203,37 @@ static uint64_t nanoseconds(uint64_t cycles, uint32_t mhz) {
     return cycles * 1000 / mhz;
 }
 
-static void put_slice(struct rt_timeline * t, int pid, int tid, const char * what, uint64_t from,
-                      uint64_t to, uint64_t words, uint32_t mhz) {
+// Tensors are named by others: what JSON does not take as it is becomes '?'.
+static void put_text(struct rt_timeline * t, const char * text, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        bool plain = (text[i] >= ' ' && text[i] < 0x7f && text[i] != '"' && text[i] != '\\');
+        putc(plain ? text[i] : text[i] == '\n' ? ' ' : '?', t->out.file);
+    }
+}
+
+// Leaves the event's args open.
+static bool put_slice(struct rt_timeline * t, int pid, int tid, const char * what, size_t size,
+                      uint64_t from, uint64_t to, uint32_t mhz) {
     uint64_t ns = nanoseconds(from, mhz), long_ns = nanoseconds(to, mhz) - ns;
     if (to <= from || !begin_event(t)) {
-        return;
+        return false;
     }
+    fprintf(t->out.file, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":\"", pid, tid);
+    put_text(t, what, size);
     fprintf(t->out.file,
-            "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"ts\":%" PRIu64 ".%03" PRIu64
-            ",\"dur\":%" PRIu64 ".%03" PRIu64 ",\"args\":{\"cycles\":%" PRIu64,
-            pid, tid, what, ns / 1000, ns % 1000, long_ns / 1000, long_ns % 1000, to - from);
-    if (words) {
-        fprintf(t->out.file, ",\"words\":%" PRIu64, words);
+            "\",\"ts\":%" PRIu64 ".%03" PRIu64 ",\"dur\":%" PRIu64 ".%03" PRIu64
+            "%s,\"args\":{\"cycles\":%" PRIu64,
+            ns / 1000, ns % 1000, long_ns / 1000, long_ns % 1000,
+            tid == TID_DISPATCH ? ",\"cat\":\"dispatch\"" : "", to - from);
+    return true;
+}
+
+static void put_arg(struct rt_timeline * t, const char * key, const char * text, size_t size) {
+    if (text && size) {
+        fprintf(t->out.file, ",\"%s\":\"", key);
+        put_text(t, text, size);
+        putc('"', t->out.file);
     }
-    fputs("}}", t->out.file);
 }
 
 static void put_event(struct rt_timeline * t, int pid, struct track * k, const struct emu_event * e,
@@ -236,7 +258,21 @@ static void put_event(struct rt_timeline * t, int pid, struct track * k, const s
     }
     bool waits = e->kind == EMU_EVENT_WAIT || e->kind == EMU_EVENT_DMA_WAIT;
     snprintf(what, sizeof what, "%s%s", waits ? "waits: " : "", e->what ? e->what : "");
-    put_slice(t, pid, tid, what, from, to, e->words, mhz);
+    bool whole = tid == TID_DISPATCH && k->name;
+    if (!put_slice(t, pid, tid, whole ? k->name : what, whole ? k->name_size : strlen(what), from,
+                   to, mhz)) {
+        return;
+    }
+    if (e->words) {
+        fprintf(t->out.file, ",\"words\":%" PRIu64, e->words);
+    }
+    if (whole) {
+        const char * more = k->name + k->name_size; // the line end, or the end
+        put_arg(t, "kernels", *more ? more + 1 : NULL, *more ? strlen(more + 1) : 0);
+    } else {
+        put_arg(t, "of", k->name, k->name_size);
+    }
+    fputs("}}", t->out.file);
 }
 
 void rt_timeline_event(void * user, const struct emu_event * e) {
@@ -299,8 +335,42 @@ static void put_outside(struct rt_timeline * t, int pid, struct track * k,
     }
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         uint64_t cycles = now->cycles[parts[i].cause] - k->account.cycles[parts[i].cause];
-        put_slice(t, pid, TID_HOST, parts[i].what, from, from + cycles, 0, mhz);
+        if (put_slice(t, pid, TID_HOST, parts[i].what, strlen(parts[i].what), from, from + cycles,
+                      mhz)) {
+            put_arg(t, "for", k->name, k->name_size);
+            fputs("}}", t->out.file);
+        }
         from += cycles;
+    }
+    uint64_t ns = nanoseconds(from, mhz);
+    if (now->cycles[EMU_RECONFIG] > k->account.cycles[EMU_RECONFIG] && begin_event(t)) {
+        fprintf(
+            t->out.file,
+            "{\"ph\":\"i\",\"s\":\"p\",\"pid\":%d,\"tid\":%d,\"name\":\"PDI load\",\"ts\":%" PRIu64
+            ".%03" PRIu64 ",\"args\":{\"cycles\":%" PRIu64,
+            pid, TID_HOST, ns / 1000, ns % 1000,
+            now->cycles[EMU_RECONFIG] - k->account.cycles[EMU_RECONFIG]);
+        put_arg(t, "for", k->name, k->name_size);
+        fputs("}}", t->out.file);
+    }
+}
+
+// ---- names ----
+
+static char ** name_at(struct rt_agent * agent, uint64_t dispatch) {
+    return &agent->names[dispatch % (sizeof agent->names / sizeof agent->names[0])];
+}
+
+void rt_timeline_name(struct rt_agent * agent, uint64_t dispatch, const char * text) {
+    char ** name = name_at(agent, dispatch);
+    free(*name);
+    *name = strdup(text); // without memory it has none
+}
+
+void rt_timeline_forget(struct rt_agent * agent) {
+    for (size_t i = 0; i < sizeof agent->names / sizeof agent->names[0]; i++) {
+        free(agent->names[i]);
+        agent->names[i] = NULL;
     }
 }
 
@@ -319,6 +389,9 @@ void rt_timeline_dispatched(struct rt_agent * agent) {
     for (size_t i = 0; i < k->n; i++) {
         whole = k->events[i].kind == EMU_EVENT_DISPATCH ? &k->events[i] : whole;
     }
+    char ** name = name_at(agent, c.dispatches);
+    k->name = *name && **name ? *name : NULL;
+    k->name_size = k->name ? strcspn(k->name, "\n") : 0;
     struct quiet quiet;
     pthread_mutex_lock(&t->lock);
     quiet_begin(&quiet);
@@ -345,6 +418,9 @@ void rt_timeline_dispatched(struct rt_agent * agent) {
         }
     }
     quiet_end(&quiet);
+    free(*name);
+    *name = NULL;
+    k->name = NULL;
     k->account = c.account;
     k->n = 0;
     memset(k->last, 0, sizeof k->last);

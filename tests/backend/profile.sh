@@ -39,6 +39,15 @@ awk '/^% of the bytes, in runs of .* longer$/ { n++ }
 GGML_HSA_PROFILE=kernels "$add" "$plugin" >/dev/null 2>"$work/err" || fail "exit status $?"
 grep -Eq '^add [0-9x]+ of [0-9x]+ f32, [0-9x]+ f32: [a-z0-9_]+ +1 +1 +[0-9.]+ ' "$work/err" ||
     fail "no row for the kernel"
+# In the order in which they were sent, by another word.
+GGML_HSA_PROFILE=order "$add" "$plugin" >/dev/null 2>"$work/err" || fail "exit status $?"
+grep -Eq '^kernel, its operands and PDI +sent as' "$work/err" || fail "no table in order"
+# A trace has the op, the tensor and the kernel of a dispatch, and a mark where its PDI was loaded.
+GGML_HSA_TRACE=$work/trace "$add" "$plugin" >/dev/null 2>"$work/err" || fail "exit status $?"
+grep -q '"name":"ADD node_0",.*"cat":"dispatch","args":{"cycles":[0-9]*,"kernels":"[a-z]' "$work/trace" ||
+    fail "no name in the trace"
+grep -q '"ph":"i".*"name":"PDI load".*"for":"ADD node_0"' "$work/trace" || fail "no mark of a PDI"
+grep -q '"name":"bundles".*"of":"ADD node_0"' "$work/trace" || fail "a core does not say what for"
 # By the wall on a device that has no model; that wants a compiler for GPU kernels.
 if GGML_HSA_EMULATE=gfx90a GGML_HSA_PROFILE=1 "$add" "$plugin" >/dev/null 2>"$work/err"; then
     grep -q 'HSA0, measured by the wall' "$work/err" || fail "a GPU is not measured by the wall"

@@ -118,7 +118,7 @@ static const char * text(const json_t * event, const char * key) {
 struct seen {
     int64_t end[MOST_THREADS];
     bool named[MOST_THREADS];
-    int slices, dispatches, hosts, loads, cores, controls;
+    int slices, dispatches, hosts, loads, marks, cores, controls;
     int64_t last;
 };
 
@@ -170,6 +170,10 @@ static void check_trace(struct kernel_spec spec) {
         } else if (!strcmp(ph, "C")) {
             ns(e, "ts");
             assert_true(json_is_integer(json_object_get(json_object_get(e, "args"), "value")));
+        } else if (!strcmp(ph, "i")) { // where the slice of the same PDI ended
+            assert_string_equal(text(e, "name"), "PDI load");
+            assert_int_equal(ns(e, "ts"), s->end[whole(e, "tid")]);
+            s->marks++;
         } else {
             assert_string_equal(ph, "X");
             check_slice(s, e);
@@ -178,6 +182,7 @@ static void check_trace(struct kernel_spec spec) {
     assert_int_equal(s->dispatches, DISPATCHES);
     assert_int_equal(s->hosts, DISPATCHES);
     assert_int_equal(s->loads, 1); // one PDI
+    assert_int_equal(s->marks, 1);
     assert_true(s->cores >= 4 && s->controls > 0);
     // The last thing is the end of a dispatch, or what the array does behind it.
     assert_true(s->last >= (int64_t) account.ns - 2 && s->last < (int64_t) account.ns * 3 / 2);

@@ -131,6 +131,31 @@ static void places(void ** state) {
     json_decref(root);
 }
 
+// A dispatch has the name that it was given, once; what was done for it says so. Names come from
+// programs: none of their bytes ends the file's syntax.
+static void names(void ** state) {
+    (void) state;
+    begin();
+    rt_timeline_name(agent, 0, "MUL_MAT \"up\"\t\xc3\nmul_mat_bf16, and more\\");
+    core(EMU_EVENT_CORE, 0, 100);
+    dispatched(0, 450); // of a machine that has counted none
+    dispatched(450, 500);
+    json_t * root = end();
+    const json_t *first = slice(root, 0), *whole = slice(root, 1), *next = slice(root, 2);
+    check(first, "bundles", 0, 100);
+    const char * of = json_string_value(json_object_get(json_object_get(first, "args"), "of"));
+    assert_string_equal(of, "MUL_MAT ?up???");
+    check(whole, "MUL_MAT ?up???", 0, 450);
+    assert_string_equal(json_string_value(json_object_get(whole, "cat")), "dispatch");
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(whole, "args"), "kernels")),
+        "mul_mat_bf16, and more?");
+    check(next, "dispatch", 450, 500);
+    rt_timeline_name(agent, 7, "never run");
+    rt_timeline_forget(agent);
+    json_decref(root);
+}
+
 static void bounded(void ** state) {
     (void) state;
     begin();
@@ -179,7 +204,7 @@ static void no_file(void ** state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(places), cmocka_unit_test(bounded),
-                                       cmocka_unit_test(no_file)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(places), cmocka_unit_test(names),
+                                       cmocka_unit_test(bounded), cmocka_unit_test(no_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

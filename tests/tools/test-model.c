@@ -382,6 +382,41 @@ static void files_that_lie(void ** state) {
     buf_free(&r.text);
 }
 
+// A profile sends each kernel by itself, and takes nothing from what is expected.
+static void profiled(void ** state) {
+    (void) state;
+    write_file("llama", (struct change){0});
+    json_t * plain = run_json("--context 64 --json");
+    struct result without = run_model("--context 64");
+    setenv("GGML_HSA_PROFILE", "kernels", 1);
+    struct result r = run_model("--context 64");
+    unsetenv("GGML_HSA_PROFILE");
+    assert_int_equal(r.status, 0);
+    // The report is the same to the last byte, and the table is behind it.
+    assert_true(r.text.size > without.text.size);
+    assert_memory_equal(r.text.data, without.text.data, without.text.size - 1);
+    buf_free(&without.text);
+    const char * table = strstr((char *) r.text.data, "kernel, its operands and PDI");
+    assert_non_null(table);
+    assert_null(strstr(table + 1, "kernel, its operands and PDI")); // one, and of one token
+    double before = 1e9;
+    int rows = 0;
+    for (const char * line = strchr(table, '\n'); line && strncmp(line + 1, "total", 5);
+         line = strchr(line + 1, '\n')) {
+        const char * colon = strchr(line, ':');
+        double ms;
+        if (!colon || sscanf(colon, ": %*s %*d %*d %lf", &ms) != 1) {
+            continue;
+        }
+        assert_true(ms <= before); // the dearest first
+        before = ms;
+        rows++;
+    }
+    assert_int_equal(rows, number(plain, "kernels"));
+    buf_free(&r.text);
+    json_decref(plain);
+}
+
 // What the NPU does not compute is named with the limit that was met: attention as one node first,
 // then what a row as long as the context is too long for.
 static void reasons(void ** state) {
@@ -480,9 +515,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(architectures), cmocka_unit_test(whole_and_parts),
         cmocka_unit_test(range),         cmocka_unit_test(files_that_lie),
-        cmocka_unit_test(reasons),       cmocka_unit_test(damaged_files),
-        cmocka_unit_test(harmful_names), cmocka_unit_test(damaged_files),
-        cmocka_unit_test(command_line),
+        cmocka_unit_test(profiled),      cmocka_unit_test(reasons),
+        cmocka_unit_test(damaged_files), cmocka_unit_test(harmful_names),
+        cmocka_unit_test(damaged_files), cmocka_unit_test(command_line),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }

@@ -29,6 +29,8 @@ enum status npu_stream_begin(struct hsa_stream * s, struct error * err) {
     if (!s->npu) {
         return error_set(err, ST_NO_MEMORY, "no memory for a stream");
     }
+    s->npu->names =
+        hsac_agent_traces(s->device->agent) ? calloc(MAX_IN_FLIGHT, sizeof *s->npu->names) : NULL;
     s->npu->kept = kept_new();
     s->npu->join = env_flag("GGML_HSA_JOIN", true) ? join_new() : NULL;
     return ST_OK;
@@ -38,6 +40,7 @@ void npu_stream_end(struct hsa_stream * s) {
     steps_room_free(s);
     kept_free(s->npu->kept);
     join_free(s->npu->join, s->device->agent);
+    free(s->npu->names);
     free(s->npu);
 }
 
@@ -111,6 +114,19 @@ void npu_hold(struct hsa_stream * s, struct shadow * shadow) {
     }
 }
 
+// "MUL_MAT ffn_up-3", and behind a line end the kernel.
+static const char * name_of(struct hsa_stream * s, struct store_kernel * kernel, size_t i) {
+    char program[KERNEL_NAME_MAX];
+    if (!s->npu->names) {
+        return NULL;
+    }
+    store_program_name(kernel, program);
+    snprintf(s->npu->names[i], sizeof s->npu->names[i], "%s%s%.48s\n%.100s",
+             s->node ? op_label(s->node) : "kernel", s->node && s->node->name[0] ? " " : "",
+             s->node ? s->node->name : "", program);
+    return s->npu->names[i];
+}
+
 enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct hsac_dispatch * d,
                      uint64_t us, struct error * err) {
     struct npu * npu = s->device->npu;
@@ -132,6 +148,7 @@ enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct
     }
     share(s, d);
     d->us += us;
+    d->name = name_of(s, kernel, sent->n_pins);
     sent->kernels[sent->n_pins] = kernel;
     sent->pins[sent->n_pins++] = pin;
     s->in_flight = true; // both pins are given back when the stream is waited for

@@ -9,6 +9,7 @@
 // Dispatches between two waits: bounds the pins that one stream holds. A token of the largest
 // models has some 3,000, and is waited for once: the queue lets the host go on while it has room.
 #define MAX_IN_FLIGHT 4096
+#define NPU_NAME      192 // of a dispatch in a trace
 #define RECENT_PACKED 4
 #define RECENT_ROPES  4
 #define MAX_WRITTEN   4096 // results between two waits that are told apart
@@ -28,6 +29,7 @@ struct npu_stream {
     size_t n_pins; // dispatches that are not known to be complete
     struct code_stream * pins[MAX_IN_FLIGHT];
     struct store_kernel * kernels[MAX_IN_FLIGHT]; // likewise, of the store
+    char (*names)[NPU_NAME];                      // of a trace, likewise; NULL: there is none
     size_t n_held;                                // shadows that these dispatches may read
     struct shadow * held[MAX_IN_FLIGHT + 1];
     struct mat_recent recent[RECENT_PACKED]; // in scratch

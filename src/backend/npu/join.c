@@ -245,13 +245,33 @@ static enum status dispatch(struct hsa_stream * s, const struct hsac_dispatch * 
     return st;
 }
 
+// In a trace: the first and the last, and behind a line end all of them with their program.
+static const char * joined_name(const struct join * j, struct buf * b) {
+    const char *first = j->links[0].d.name, *last = j->links[j->n - 1].d.name;
+    if (!first || !last) {
+        return NULL;
+    }
+    buf_printf(b, "%.*s .. %.*s, %d kernels\n", (int) strcspn(first, "\n"), first,
+               (int) strcspn(last, "\n"), last, j->n);
+    for (int i = 0; i < j->n; i++) {
+        const char * name = j->links[i].d.name;
+        buf_printf(b, "%s%.*s", i ? ", " : "", (int) strcspn(name, "\n"), name);
+    }
+    const char * program = strchr(first, '\n');
+    buf_printf(b, ": %s", program ? program + 1 : "?");
+    return b->failed ? NULL : (const char *) b->data;
+}
+
 enum status join_send(struct hsa_stream * s, struct error * err) {
     struct join * j = s->npu->join;
     enum status st = ST_OK;
     struct chain * c = j && j->n > 1 ? chain_of(s) : NULL;
     if (c) {
         struct hsac_dispatch d = aimed(j, c, s->device->agent);
+        struct buf name = {0};
+        d.name = joined_name(j, &name);
         st = dispatch(s, &d, err);
+        buf_free(&name);
     }
     for (int i = 0; j && !c && i < j->n && st == ST_OK; i++) {
         st = dispatch(s, &j->links[i].d, err);

@@ -165,6 +165,12 @@ bool ggml_backend_hsa_why_not(ggml_backend_dev_t dev, const struct ggml_tensor *
     return true;
 }
 
+void ggml_backend_hsa_clear_profile(ggml_backend_dev_t dev) {
+    if (device_is_ours(dev)) {
+        profile_clear(device_of(dev)->profile);
+    }
+}
+
 // ---- what the device did ----
 
 bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_stats * out) {

@@ -94,6 +94,7 @@ static void * reg_get_proc_address(ggml_backend_reg_t reg, const char * name) {
         {"ggml_backend_hsa_get_counters", (void (*)(void)) ggml_backend_hsa_get_counters},
         {"ggml_backend_hsa_get_account", (void (*)(void)) ggml_backend_hsa_get_account},
         {"ggml_backend_hsa_why_not", (void (*)(void)) ggml_backend_hsa_why_not},
+        {"ggml_backend_hsa_clear_profile", (void (*)(void)) ggml_backend_hsa_clear_profile},
     };
     (void) reg;
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {

@@ -131,6 +131,7 @@ static enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node
                                 struct error * err) {
     const struct device_kind * kind = s->device->kind;
     struct error why = {.status = ST_UNSUPPORTED};
+    s->node = node;
     // Behind nodes of the CPU it is asked for first whether it is one too; else trying tells.
     if (!fallback_waits(&s->fallback) || kind->computes(s->device, node, NULL)) {
         enum status st = fallback_run(&s->fallback, err);
@@ -203,6 +204,7 @@ static bool compute_fused(struct hsa_stream * s, const struct ggml_tensor * node
                           const struct ggml_tensor * next) {
     const struct device_kind * kind = s->device->kind;
     struct ggml_tensor both;
+    s->node = node;
     return kind->fuse && next && (!s->device->profile || profile_is_each(s->device->profile)) &&
            !fallback_waits(&s->fallback) && next->flags & GGML_TENSOR_FLAG_COMPUTE &&
            kind->fuse(node, next, &both) && kind->compute(s, &both, NULL) == ST_OK;
@@ -276,6 +278,7 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
         st = late.status;
         log_error("%s: %s", s->device->name, late.text);
     }
+    s->node = NULL;
     scratch_reset(s, SCRATCH_KEEP_SIZE);
     pthread_rwlock_unlock(&s->device->layout);
     return st == ST_OK          ? GGML_STATUS_SUCCESS
