@@ -58,10 +58,10 @@ uninstall: ## remove what `make install` put there
 dist: ## the source as a tarball, with its version
 	@sh cmake/dist.sh "$(BUILD)"
 
-deb: ## Debian packages of it, in BUILD/deb
+deb: ## Debian packages of it, in BUILD/deb (LINTIAN=0: not checked, and lintian not installed)
 	@sh cmake/writable.sh "$(BUILD)" "$(DEPS)"
-	@sh cmake/packages.sh deb
-	@sh cmake/deb.sh "$(BUILD)/deb" "$(DEPS)"
+	@LINTIAN=$(LINTIAN) sh cmake/packages.sh deb
+	@LINTIAN=$(LINTIAN) sh cmake/deb.sh "$(BUILD)/deb" "$(DEPS)"
 
 demo: ## read 10,000 handwritten digits on the NPU and compare with the CPU
 	@sh cmake/writable.sh "$(BUILD)" "$(DEPS)"

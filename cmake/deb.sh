@@ -41,7 +41,9 @@ cd "$tree"
 sh "$here/step.sh" "$out/build.log" "deb: ggml-hsa $version" dpkg-buildpackage -b -us -uc $options
 mv "$work"/*.deb "$work"/*.changes "$work"/*.buildinfo "$out"
 cd "$out"
-if command -v lintian >/dev/null; then
+if [ "${LINTIAN:-1}" = 0 ]; then
+    echo "-- deb: LINTIAN=0, the packages were not checked"
+elif command -v lintian >/dev/null; then
     lintian --fail-on error,warning --suppress-tags bad-distribution-in-changes-file ./*.changes
     echo "-- deb: lintian has nothing to say"
 fi

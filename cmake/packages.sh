@@ -42,7 +42,8 @@ wanted() { # wanted <set>
     hosts) echo clang-19 lld-19 libamdhip64-5 curl ;; # from this release, for programs of newer ones
     format) echo clang-format-14 ;; # the version that cmake/format.sh asks for
     deb)
-        echo debhelper dpkg-dev lintian
+        echo debhelper dpkg-dev
+        [ "${LINTIAN:-1}" = 0 ] || echo lintian # LINTIAN=0: it brings over a hundred packages
         ! apt-cache show libggml-dev >/dev/null 2>&1 || echo libggml-dev # Debian 12 has none
         ;;
     cross) # a compiler for the other architecture, and what runs its programs

@@ -5,6 +5,8 @@
 // another one in src/backend puts it here (test-enums holds that line).
 #include "backend.h"
 
+#include <stddef.h>
+#include <string.h>
 #include <strings.h>
 
 // clang-format off
@@ -49,6 +51,31 @@ static const struct {
 #define GLU(x)   {"gated op", glu_name, GGML_GLU_OP_##x, #x},
 #define TYPE(x)  {"datatype", type_name, GGML_TYPE_##x, #x},
     OPS(OP) UNARY_OPS(UNARY) GLU_OPS(GLU) TYPES(TYPE)};
+
+// Programs may build ggml with another GGML_MAX_NAME, and then whatever is behind the name is
+// somewhere else. The one in this process is asked to write a name that is too long for either.
+enum status enums_check_tensor(struct error * err) {
+    enum { LONG = 512 };
+    struct ggml_context * ctx = ggml_init((struct ggml_init_params){
+        .mem_size = 4 * ggml_tensor_overhead() + 2 * LONG, .no_alloc = true});
+    if (!ctx) {
+        return error_set(err, ST_NO_MEMORY, "no memory for a tensor");
+    }
+    char name[LONG];
+    memset(name, 'n', LONG - 1);
+    name[LONG - 1] = '\0';
+    struct ggml_tensor * t = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 7);
+    const char * at = (const char *) t + offsetof(struct ggml_tensor, name);
+    ggml_set_name(t, name);
+    size_t n = strnlen(at, LONG);
+    bool same = n == GGML_MAX_NAME - 1 && !strncmp(at, name, n) && t->ne[0] == 7;
+    ggml_free(ctx);
+    return same ? ST_OK
+                : error_set(err, ST_UNSUPPORTED,
+                            "a tensor's name has room for %zu bytes there, and had %d where this "
+                            "plugin was built (GGML_MAX_NAME)",
+                            n + 1, GGML_MAX_NAME);
+}
 
 enum status enums_check(struct error * err) {
     for (size_t i = 0; i < sizeof enums / sizeof enums[0]; i++) {

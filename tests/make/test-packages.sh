@@ -105,6 +105,11 @@ grep -q 'install -y --no-install-recommends ca-certificates libhsa-runtime-dev l
     complain "$case: apt-get was asked for: $(cat "$dir/apt")"
 ! grep -qw npm "$dir/apt" || complain "$case: npm is installed"
 
+case="packages with and without lintian"
+sh "$script" --list debian deb | grep -qw lintian || complain "$case: it is not asked for"
+! LINTIAN=0 sh "$script" --list debian deb | grep -qw lintian || complain "$case: LINTIAN=0 asks for it"
+LINTIAN=0 sh "$script" --list debian deb | grep -qw debhelper || complain "$case: LINTIAN=0 drops the rest"
+
 # A tree that cannot be written, and one that can.
 writable=$(dirname "$script")/writable.sh
 : >"$dir/file"

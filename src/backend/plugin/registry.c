@@ -27,13 +27,12 @@ static const struct {
 
 static bool numbers_agree(const char * version) {
     struct error why;
-    if (enums_check(&why) == ST_OK) {
+    if (enums_check(&why) == ST_OK && enums_check_tensor(&why) == ST_OK) {
         return true;
     }
-    log_error(
-        "ggml %s has other numbers than its headers: %s; build the plugin with the headers of "
-        "the ggml that loads it",
-        version, why.text);
+    log_error("ggml %s is not as its headers have it: %s; build the plugin with the headers of "
+              "the ggml that loads it",
+              version, why.text);
     return false;
 }
 
