@@ -327,19 +327,21 @@ static void test_lone_cores(void ** state) { // among other programs, without a 
     (void) state;
     static const struct {
         struct shape shape;
-        enum { NO, LONG /* worth loading a PDI for on aie2 */, YES } mixed;
+        enum { NO, YES } mixed;
     } cases[] = {
         {{64, 64, 32, 8, 1, 256, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES}, // blocks are alike
         {{64, 64, 10, 5, 1, 128, 1, 1, DTYPE_BF16, 0, 0, 0, 20, 1}, YES},
         {{64, 64, 28, 7, 1, 200, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES}, // the last is not
         {{64, 64, 14, 2, 1, 640, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES}, // seven heads in two items
         {{256, 256, 5, 1, 1, 300, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0}, YES},
-        {{64, 64, 8, 8, 1, 64, 1, 1, DTYPE_F16, 1, 1, 0, 0, 1}, NO}, // sinks
-        {{64, 64, 8, 8, 1, 64, 1, 1, DTYPE_F16, 1, 0, 8, 0, 1}, NO}, // slopes
+        {{64, 64, 8, 8, 1, 64, 1, 1, DTYPE_F16, 1, 1, 0, 0, 1}, NO},    // sinks
+        {{64, 64, 8, 8, 1, 64, 1, 1, DTYPE_F16, 1, 0, 8, 0, 1}, NO},    // slopes
+        {{64, 64, 32, 8, 4, 130, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES}, // as many rows as fit
+        {{64, 64, 24, 4, 7, 128, 2, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES}, // and more: several items
         {{64, 64, 32, 8, 16, 64, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, NO},
         // More blocks than a descriptor repeats, and twice as many; and a short one behind them.
-        {{512, 512, 2, 1, 1, 1056, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, LONG},
-        {{512, 512, 2, 1, 1, 2048, 1, 1, DTYPE_BF16, 0, 0, 0, 0, 0}, LONG},
+        {{512, 512, 2, 1, 1, 1056, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES},
+        {{512, 512, 2, 1, 1, 2048, 1, 1, DTYPE_BF16, 0, 0, 0, 0, 0}, YES},
         {{512, 512, 2, 1, 1, 1060, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, NO},
         {{512, 512, 2, 1, 1, 2064, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, NO},
     };
@@ -347,8 +349,7 @@ static void test_lone_cores(void ** state) { // among other programs, without a 
         struct kernel_spec spec = spec_of(&cases[i].shape);
         char name[KERNEL_NAME_MAX];
         aie_program_name(&spec, name);
-        bool mixed = cases[i].mixed >= (spec.arch == AIE_ARCH_AIE2P ? LONG : YES);
-        assert_string_equal(name, mixed ? "decoder" : "attention");
+        assert_string_equal(name, cases[i].mixed ? "decoder" : "attention");
         check_shape(&cases[i].shape);
     }
 }

@@ -205,7 +205,7 @@ static bool choose(struct at_plan * p) {
 // Can one channel bring all that an item's cores want? That is told by two sets of descriptors, the
 // second for the last block. Steps are those from block to block, in words.
 static bool is_small(const struct at_plan * p, int64_t k_step, int64_t v_step) {
-    return p->rows <= AT_FEW_ROWS && !p->sinks && p->mask_blocks == 1 &&
+    return !p->sinks && p->mask_blocks == 1 &&
            (p->turns < 2 || (k_step <= 1 << 20 && v_step <= 1 << 20));
 }
 
@@ -215,7 +215,7 @@ static void try_halves(struct at_plan * p) {
     two.halves = 2;
     two.cores = AT_CORES / 2;
     two.one_channel = true;
-    if (p->items > p->columns && p->turns <= AT_MOST_RUNS &&
+    if (p->rows <= AT_FEW_ROWS && p->items > p->columns && p->turns <= AT_MOST_RUNS &&
         lay_out(&two, p->item_heads, p->item_queries)) {
         *p = two;
     }
@@ -250,8 +250,17 @@ static bool pays(const struct at_plan * p, int64_t heads, int64_t fewer, int64_t
     return rows * p->n_kv * (p->dk + p->dv) > more * TELLING * ROWS_A_CYCLE;
 }
 
-// Two cores in half of the columns, an item each. A number of K or V takes it about a cycle, most
-// of it for making it bf16.
+// About what a plan's cores take: a number of K or V three quarters of a cycle, most of it for
+// making it bf16, and for each row its products and exponentials.
+static int64_t cycles_of(const struct at_plan * p) {
+    int64_t size = p->dk + p->dv, rows = up(p->core_rows, 2);
+    return ops_parts(p->items, p->halves * p->columns) * p->n_kv *
+           (size * 3 / 4 + rows * (size / 16 + 12));
+}
+
+// Two cores in half of the columns, an item each, of no more rows than a core takes; where that
+// takes no longer than on all cores by more than PDIs take that are loaded for these. With more
+// queries products are on another PDI as well, and there is nothing to be saved.
 static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
     struct at_plan lone = *p;
     lone.mixed = true;
@@ -262,12 +271,17 @@ static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
     lone.one_channel = true;
     lone.even = p->last_keys == p->keys && p->blocks <= 2 * AT_MOST_RUNS;
     lone.turns = lone.even ? p->blocks : p->turns;
-    if (!lone.columns || p->part || spec->params[AT_ARG_MAX_BIAS] ||
+    if (!lone.columns || p->part || p->queries > AT_FEW_QUERIES || spec->params[AT_ARG_MAX_BIAS] ||
         (!lone.even && p->turns > AT_MOST_RUNS)) {
         return;
     }
-    int64_t cores = lone.halves * lone.columns, others = p->items / p->group_items;
-    int64_t heads = p->item_heads, fewer = (heads + 1) / 2;
+    int64_t queries = p->item_queries, heads = p->item_heads, fewer = (heads + 1) / 2;
+    while (queries > 1 && !lay_out(&lone, heads, queries)) {
+        queries--;
+    }
+    lone.query_items = ops_parts(p->queries, queries);
+    int64_t cores = lone.halves * lone.columns;
+    int64_t others = p->batches * p->kv_heads * lone.query_items;
     while (heads > 1 && others * ops_parts(p->group, fewer) <= cores &&
            pays(p, heads, fewer, others)) {
         heads = fewer;
@@ -275,8 +289,8 @@ static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
     }
     lone.group_items = ops_parts(p->group, heads);
     lone.items = others * lone.group_items;
-    int64_t cycles = ops_parts(lone.items, cores) * p->n_kv * (p->dk + p->dv);
-    if (cycles <= aie_times(spec->arch)->mixed_most && lay_out(&lone, heads, p->item_queries)) {
+    if (lay_out(&lone, heads, queries) &&
+        cycles_of(&lone) - cycles_of(p) <= aie_times(spec->arch)->mixed_most) {
         lone.pass_blocks = pass_blocks(at_item_words(&lone));
         *p = lone;
     }
