@@ -68,7 +68,8 @@ enum status gpu_elementwise(const struct gpu_call * c, const char * kernel,
 enum status gpu_copy(const struct gpu_call * c, const struct view * from, const struct view * to,
                      struct error * err);
 
-// ---- rows.c: one group for each row; mat.c: products; index.c: rows by index; rope.c ----
+// ---- rows.c: one group for each row; mat.c: products; index.c: rows by index; rope.c;
+// attention.c ----
 
 enum status gpu_soft_max(const struct gpu_call * c, const struct ggml_tensor * node,
                          struct error * err);
@@ -76,14 +77,25 @@ enum status gpu_norm(const struct gpu_call * c, const struct ggml_tensor * node,
                      struct error * err);
 enum status gpu_reduce(const struct gpu_call * c, const struct ggml_tensor * node,
                        struct error * err);
+enum status gpu_sort(const struct gpu_call * c, const struct ggml_tensor * node,
+                     struct error * err);
 enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * node,
                         struct error * err);
+enum status gpu_mul_mat_id(const struct gpu_call * c, const struct ggml_tensor * node,
+                           struct error * err);
+enum status gpu_attention(const struct gpu_call * c, const struct ggml_tensor * node,
+                          struct error * err);
 enum status gpu_get_rows(const struct gpu_call * c, const struct ggml_tensor * node,
                          struct error * err);
 enum status gpu_set_rows(const struct gpu_call * c, const struct ggml_tensor * node,
                          struct error * err);
 enum status gpu_rope(const struct gpu_call * c, const struct ggml_tensor * node,
                      struct error * err);
+
+// ---- ops.c: nodes that a kernel takes as they are, by ops.def ----
+
+bool gpu_has_op(enum ggml_op op);
+enum status gpu_op(const struct gpu_call * c, const struct ggml_tensor * node, struct error * err);
 
 static inline float gpu_param(const struct ggml_tensor * node, int i) { // a word of op_params
     float f;

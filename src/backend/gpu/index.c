@@ -22,13 +22,15 @@ enum status gpu_get_rows(const struct gpu_call * c, const struct ggml_tensor * n
     struct view x = view_of(node->src[0]), ids = view_of(node->src[1]);
     struct view y = view_of(node);
     uint32_t xs[GGML_MAX_DIMS], is[GGML_MAX_DIMS], ys[GGML_MAX_DIMS];
-    bool words = x.type == GGML_TYPE_I32; // f32's kernel moves bits
-    int64_t items = ggml_nelements(node);
+    bool words = x.type == GGML_TYPE_I32;    // f32's kernel moves bits
+    bool blocks = ggml_is_quantized(x.type); // four elements to a work-item
+    int64_t each = blocks ? 4 : 1, items = ggml_nelements(node) / each;
     char kernel[64];
     // The dimensions of ids are those of the node from the second on.
     bool fits = y.ne[0] == x.ne[0] && y.ne[1] == ids.ne[0] && y.ne[2] == ids.ne[1] &&
                 y.ne[3] == ids.ne[2] && x.ne[2] >= y.ne[2] && x.ne[3] >= y.ne[3];
-    if (!fits || !(words || gpu_is_float(x.type)) ||
+    if (!fits || !(words || blocks || gpu_is_float(x.type)) ||
+        (blocks && (y.nb[0] != sizeof(float) || x.nb[0] != ggml_type_size(x.type))) ||
         y.type != (words ? GGML_TYPE_I32 : GGML_TYPE_F32) || ids.type != GGML_TYPE_I32 ||
         !gpu_strides(&x, xs) || !gpu_strides(&ids, is) || !gpu_strides(&y, ys) ||
         items > INT32_MAX || view_clobbers(&y, 1, &x) || view_clobbers(&y, 1, &ids)) {
@@ -48,7 +50,12 @@ enum status gpu_get_rows(const struct gpu_call * c, const struct ggml_tensor * n
         args.ids_stride[d] = d == 0 ? 0 : is[d - 1];
         args.y_stride[d] = ys[d];
     }
-    snprintf(kernel, sizeof kernel, "get_rows_%s", words ? "f32" : gpu_type_name(x.type));
+    if (blocks) {
+        args.shape.dims[0] /= 4;
+        args.x_stride[0] = 0;
+        args.y_stride[0] = 4;
+    }
+    snprintf(kernel, sizeof kernel, "get_rows_%s", words ? "f32" : ggml_type_name(x.type));
     return gpu_launch(c, kernel, &args, sizeof args, grid_of(items), err);
 }
 
@@ -76,7 +83,12 @@ static bool fill_set_rows(const struct view * x, const struct view * ids, const 
         .ids = ids->data,
         .y = y->data,
     };
-    add_dim(out, x->ne[0], xs[0], 0, ys[0]);
+    if (ggml_is_quantized(y->type)) {
+        uint32_t length = (uint32_t) ggml_blck_size(y->type);
+        add_dim(out, x->ne[0] / length, length, 0, 1);
+    } else {
+        add_dim(out, x->ne[0], xs[0], 0, ys[0]);
+    }
     add_dim(out, x->ne[1], xs[1], is[0], 0);
     for (int d = 2; d < GGML_MAX_DIMS; d++) {
         int64_t period = ids->ne[d - 1];
@@ -93,17 +105,20 @@ enum status gpu_set_rows(const struct gpu_call * c, const struct ggml_tensor * n
                          struct error * err) {
     struct view from = view_of(node->src[0]), ids = view_of(node->src[1]);
     struct view y = view_of(node), x = from;
-    int64_t items = ggml_nelements(node->src[0]);
+    bool blocks = ggml_is_quantized(y.type); // one to a work-item
+    int64_t items = ggml_nelements(node->src[0]) / ggml_blck_size(y.type);
     struct rk_set_rows args;
     char kernel[64];
     bool fits =
         y.ne[0] == x.ne[0] && ids.ne[0] == x.ne[1] && y.ne[2] == x.ne[2] && y.ne[3] == x.ne[3];
-    if (!fits || !gpu_is_float(x.type) || !gpu_is_float(y.type) || items > INT32_MAX ||
+    if (!fits || !gpu_is_float(x.type) || !(blocks || gpu_is_float(y.type)) ||
+        (blocks && y.nb[0] != ggml_type_size(y.type)) || items > INT32_MAX ||
         (ids.type != GGML_TYPE_I32 && ids.type != GGML_TYPE_I64) || view_clobbers(&y, 1, &x) ||
         view_clobbers(&y, 1, &ids)) {
         return unsupported(node, err);
     }
-    if (x.type != GGML_TYPE_F32) { // the kernel takes f32 alone
+    // The kernel takes f32 alone, and a block's one behind the other.
+    if (x.type != GGML_TYPE_F32 || (blocks && x.nb[0] != sizeof(float))) {
         enum status st = ST_OK;
         x = view_contiguous(GGML_TYPE_F32, from.ne, NULL);
         if (c->stream) {
@@ -120,6 +135,6 @@ enum status gpu_set_rows(const struct gpu_call * c, const struct ggml_tensor * n
     }
     args.shape.n = (uint32_t) items;
     snprintf(kernel, sizeof kernel, "set_rows_%s_%s", gpu_type_name(ids.type),
-             gpu_type_name(y.type));
+             ggml_type_name(y.type));
     return gpu_launch(c, kernel, &args, sizeof args, grid_of(items), err);
 }

@@ -9,29 +9,19 @@
 // Up to so many columns a group for each element does less than squares that are mostly empty.
 #define FEW_COLUMNS 8
 
-static const char * types_of(enum ggml_type a, enum ggml_type b) {
-    static const struct {
-        enum ggml_type a, b;
-        const char * name;
-    } pairs[] = {
-        {GGML_TYPE_F32, GGML_TYPE_F32, "f32"},
-        {GGML_TYPE_F16, GGML_TYPE_F32, "f16_f32"},
-        {GGML_TYPE_BF16, GGML_TYPE_F32, "bf16_f32"},
-        {GGML_TYPE_F16, GGML_TYPE_F16, "f16_f16_f32"},
-        {GGML_TYPE_BF16, GGML_TYPE_BF16, "bf16_bf16_f32"},
-        {GGML_TYPE_IQ4_XS, GGML_TYPE_F32, "iq4_xs_f32"},
-// clang-format off
-#define BLOCKS(id, name, ...) {GGML_TYPE_##id, GGML_TYPE_F32, name "_f32"},
-#include "kernel/blocks.def"
-#undef BLOCKS
-        // clang-format on
-    };
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        if (pairs[i].a == a && pairs[i].b == b) {
-            return pairs[i].name;
-        }
+// What the kernels of a and b are called behind matmul_ and matvec_; there may be none.
+static bool types_of(enum ggml_type a, enum ggml_type b, char * out, size_t size) {
+    const char *of_a = ggml_type_name(a), *of_b = ggml_type_name(b);
+    if (b == GGML_TYPE_F32 && a == b) {
+        snprintf(out, size, "f32");
+    } else if (b == GGML_TYPE_F32) {
+        snprintf(out, size, "%s_f32", of_a);
+    } else if (a == b && gpu_is_float(a)) {
+        snprintf(out, size, "%s_%s_f32", of_a, of_b);
+    } else {
+        return false;
     }
-    return NULL;
+    return true;
 }
 
 // A graph may come from elsewhere; a kernel believes what it is told.
@@ -86,12 +76,11 @@ static bool grid_of(const struct rk_matmul * m, int64_t batches, bool vec, bool 
 enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * node,
                         struct error * err) {
     struct view a = view_of(node->src[0]), b = view_of(node->src[1]);
-    const char * types = types_of(a.type, b.type);
     struct gpu_result result;
     struct rk_matmul args;
     struct gpu_grid grid;
-    char kernel[64];
-    if (!types || node->type != GGML_TYPE_F32) {
+    char kernel[64], types[48];
+    if (!types_of(a.type, b.type, types, sizeof types) || node->type != GGML_TYPE_F32) {
         return error_set(err, ST_UNSUPPORTED, "MUL_MAT of %s and %s on a GPU",
                          ggml_type_name(a.type), ggml_type_name(b.type));
     }
@@ -110,5 +99,88 @@ enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * no
     }
     snprintf(kernel, sizeof kernel, "%s_%s", vec ? "matvec" : "matmul", types);
     st = gpu_launch(c, kernel, &args, sizeof args, grid, err);
+    return st == ST_OK ? gpu_result_end(c, &result, err) : st;
+}
+
+// ---- MUL_MAT_ID ----
+
+// a[k, rows, experts], b[k, b's slots, tokens], ids[slots, tokens], the node [rows, slots, tokens].
+static bool fill_id_args(const struct ggml_tensor * node, const struct view * y,
+                         struct rk_matmul_id * out) {
+    struct view a = view_of(node->src[0]), b = view_of(node->src[1]), ids = view_of(node->src[2]);
+    uint32_t as[GGML_MAX_DIMS], bs[GGML_MAX_DIMS], is[GGML_MAX_DIMS], ys[GGML_MAX_DIMS];
+    bool fits = a.ne[0] == b.ne[0] && a.ne[3] == 1 && b.ne[3] == 1 && y->ne[3] == 1 &&
+                ids.ne[2] == 1 && ids.ne[3] == 1 && y->ne[0] == a.ne[1] && y->ne[1] == ids.ne[0] &&
+                y->ne[2] == ids.ne[1] && b.ne[2] == ids.ne[1] && b.ne[1] > 0 &&
+                ids.ne[0] % b.ne[1] == 0 && ids.type == GGML_TYPE_I32 &&
+                (!ggml_is_quantized(a.type) || b.nb[0] == ggml_type_size(b.type));
+    if (!fits || ggml_is_empty(node->src[0]) || !gpu_strides(&a, as) || !gpu_strides(&b, bs) ||
+        !gpu_strides(&ids, is) || !gpu_strides(y, ys)) {
+        return false;
+    }
+    *out = (struct rk_matmul_id){
+        .m = {.n_rows = (uint32_t) y->ne[0],
+              .n_columns = (uint32_t) (y->ne[1] * y->ne[2]),
+              .n_inner = (uint32_t) a.ne[0],
+              .dim = 1,
+              .a_share = {1, 1},
+              .a_stride = {as[1], as[0]},
+              .b_stride = {bs[0], bs[1]},
+              .y_stride = {ys[0], ys[1]},
+              .a_batch = {as[2], 0},
+              .b_batch = {bs[2], 0},
+              .y_batch = {ys[2], 0},
+              .a = a.data,
+              .b = b.data,
+              .y = y->data},
+        .n_slots = (uint32_t) ids.ne[0],
+        .b_slots = (uint32_t) b.ne[1],
+        .n_experts = (uint32_t) a.ne[2],
+        .ids_stride = {is[0], is[1]},
+        .ids = (const int32_t *) (const void *) ids.data,
+    };
+    return y->ne[1] * y->ne[2] <= INT32_MAX;
+}
+
+// Few tokens go one by one to their experts; of many each expert has a list first.
+enum status gpu_mul_mat_id(const struct gpu_call * c, const struct ggml_tensor * node,
+                           struct error * err) {
+    const struct ggml_tensor * a = node->src[0];
+    struct gpu_result result;
+    struct rk_matmul_id args;
+    struct gpu_grid grid;
+    char kernel[64];
+    bool few = node->ne[2] <= FEW_COLUMNS;
+    if (node->src[1]->type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32) {
+        return error_set(err, ST_UNSUPPORTED, "MUL_MAT_ID of %s and %s on a GPU",
+                         ggml_type_name(a->type), ggml_type_name(node->src[1]->type));
+    }
+    enum status st = gpu_result_begin(c, node, false, 0, &result, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    if (!fill_id_args(node, &result.view, &args) ||
+        !grid_of(&args.m, few ? 1 : a->ne[2], few, ggml_is_quantized(a->type), &grid)) {
+        return error_set(err, ST_UNSUPPORTED, "MUL_MAT_ID on a GPU: shapes, strides or datatypes");
+    }
+    snprintf(kernel, sizeof kernel, "%s_id_%s_f32", few ? "matvec" : "matmul",
+             ggml_type_name(a->type));
+    if (!few) {
+        // gpu_result_begin may have taken scratch: then all of it is taken anew, in one piece.
+        size_t lists =
+            ((size_t) args.n_experts * (args.m.n_columns + (size_t) 1)) * sizeof(uint32_t);
+        size_t staged = result.staged ? GGML_PAD(view_bytes(&result.view), BUFFER_ALIGNMENT) : 0;
+        struct gpu_grid list = {.items = {(args.n_experts + 1) * RK_BLOCK, 1, 1},
+                                .group = RK_BLOCK};
+        char * room = NULL;
+        st = c->stream ? stream_scratch(c->stream, staged + lists, &room, err) : ST_OK;
+        if (st == ST_OK && room) {
+            args.lists = (uint32_t *) (void *) (room + staged);
+            result.view.data = result.staged ? room : result.view.data;
+            args.m.y = result.view.data;
+        }
+        st = st == ST_OK ? gpu_launch(c, "matmul_id_lists", &args, sizeof args, list, err) : st;
+    }
+    st = st == ST_OK ? gpu_launch(c, kernel, &args, sizeof args, grid, err) : st;
     return st == ST_OK ? gpu_result_end(c, &result, err) : st;
 }

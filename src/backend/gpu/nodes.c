@@ -260,8 +260,11 @@ static enum status copy(const struct gpu_call * c, const struct ggml_tensor * no
     struct view from = view_of(node->src[0]), to = view_of(node);
     bool repeats = node->op == GGML_OP_REPEAT;
     bool alike = repeats || !memcmp(from.ne, to.ne, sizeof from.ne);
-    bool staged =
-        view_clobbers(&to, 1, &from) || (!alike && !view_is_packed(&from) && !view_is_packed(&to));
+    // What is quantized, or is to be, passes through f32.
+    bool through = ggml_is_quantized(from.type) != ggml_is_quantized(to.type) &&
+                   from.type != GGML_TYPE_F32 && to.type != GGML_TYPE_F32;
+    bool staged = through || view_clobbers(&to, 1, &from) ||
+                  (!alike && !view_is_packed(&from) && !view_is_packed(&to));
     if (!staged && !alike && view_is_packed(&from)) {
         from = view_contiguous(from.type, to.ne, from.data);
     } else if (!staged && !alike) {
@@ -270,7 +273,7 @@ static enum status copy(const struct gpu_call * c, const struct ggml_tensor * no
     if (!staged) {
         return gpu_copy(c, &from, &to, err);
     }
-    struct view between = view_contiguous(to.type, from.ne, NULL);
+    struct view between = view_contiguous(through ? GGML_TYPE_F32 : to.type, from.ne, NULL);
     enum status st = ST_OK;
     if (c->stream) {
         atomic_fetch_add(&c->device->staged_operands, 1);
@@ -280,9 +283,60 @@ static enum status copy(const struct gpu_call * c, const struct ggml_tensor * no
         st = gpu_copy(c, &from, &between, err);
     }
     if (!repeats) {
-        between = view_contiguous(to.type, to.ne, between.data);
+        between = view_contiguous(between.type, to.ne, between.data);
     }
     return st == ST_OK ? gpu_copy(c, &between, &to, err) : st;
+}
+
+// ACC and SET: src0 with src1 added, or put, at a place that the parameters give: strides and an
+// offset in bytes.
+static enum status put_part(const struct gpu_call * c, const struct ggml_tensor * node,
+                            struct error * err) {
+    const int32_t * p = node->op_params;
+    struct view from = view_of(node->src[0]), part = view_of(node->src[1]), to = view_of(node);
+    bool adds = node->op == GGML_OP_ACC;
+    uint64_t end = (uint32_t) p[3] + ggml_type_size(to.type);
+    struct view place = part;
+    for (int d = 0; d < GGML_MAX_DIMS; d++) {
+        place.nb[d] = d ? (uint32_t) p[d - 1] : ggml_type_size(to.type);
+        end += part.ne[d] > 1 ? (uint64_t) (part.ne[d] - 1) * place.nb[d] : 0;
+    }
+    bool fits = view_is_packed(&to) && ggml_are_same_shape(node, node->src[0]) &&
+                end <= view_bytes(&to) && !ggml_is_empty(node->src[1]) && from.type == to.type &&
+                part.type == to.type && (!adds || to.type == GGML_TYPE_F32);
+    if (!fits || !gpu_type_name(to.type) || view_clobbers(&to, 1, &part) ||
+        (to.data && to.data == part.data)) {
+        return error_set(err, ST_UNSUPPORTED, "%s on a GPU: datatypes, or a place beyond the end",
+                         op_label(node));
+    }
+    place.data = to.data ? to.data + (uint32_t) p[3] : NULL;
+    enum status st = ST_OK;
+    if (!to.data || to.data != from.data) {
+        st = view_clobbers(&to, 1, &from)
+                 ? error_set(err, ST_UNSUPPORTED, "%s on a GPU: an overlap", op_label(node))
+                 : gpu_copy(c, &from, &to, err);
+    }
+    if (st != ST_OK || !adds) {
+        return st == ST_OK ? gpu_copy(c, &part, &place, err) : st;
+    }
+    const struct view views[GPU_OPERANDS] = {place, part, place};
+    return gpu_elementwise(c, "binary_add_f32", views, 3, NULL, 0, err);
+}
+
+static enum status add1(const struct gpu_call * c, const struct ggml_tensor * node,
+                        struct error * err) {
+    const struct ggml_tensor *x = node->src[0], *one = node->src[1];
+    struct gpu_result result;
+    char kernel[64];
+    if (x->type != node->type || one->type != x->type || !gpu_is_float(x->type) ||
+        ggml_nelements(one) != 1 || !ggml_are_same_shape(node, x)) {
+        return error_set(err, ST_UNSUPPORTED, "ADD1 on a GPU: datatypes or shapes");
+    }
+    enum status st = gpu_result_begin(c, node, false, 1, &result, err);
+    const struct view views[GPU_OPERANDS] = {view_of(x), view_of(one), result.view};
+    snprintf(kernel, sizeof kernel, "binary_add_%s", gpu_type_name(x->type));
+    st = st == ST_OK ? gpu_elementwise(c, kernel, views, 3, NULL, 0, err) : st;
+    return st == ST_OK ? gpu_result_end(c, &result, err) : st;
 }
 
 // ---- every node ----
@@ -298,11 +352,18 @@ static const struct {
     {GGML_OP_RMS_NORM, 1, gpu_norm},
     {GGML_OP_SUM_ROWS, 1, gpu_reduce},
     {GGML_OP_ARGMAX, 1, gpu_reduce},
+    {GGML_OP_ARGSORT, 1, gpu_sort},
+    {GGML_OP_TOP_K, 1, gpu_sort},
     {GGML_OP_MUL_MAT, 2, gpu_mul_mat},
+    {GGML_OP_MUL_MAT_ID, 3, gpu_mul_mat_id},
+    {GGML_OP_FLASH_ATTN_EXT, 3, gpu_attention},
     {GGML_OP_ROPE, 2, gpu_rope},
     {GGML_OP_ROPE_BACK, 2, gpu_rope},
     {GGML_OP_GET_ROWS, 2, gpu_get_rows},
     {GGML_OP_SET_ROWS, 2, gpu_set_rows},
+    {GGML_OP_ACC, 2, put_part},
+    {GGML_OP_SET, 2, put_part},
+    {GGML_OP_ADD1, 2, add1},
     {GGML_OP_CONCAT, 2, concat},
     {GGML_OP_CPY, 1, copy},
     {GGML_OP_CONT, 1, copy},
@@ -321,6 +382,9 @@ static enum status node_on_gpu(const struct gpu_call * c, const struct ggml_tens
             }
             return others[i].run(c, node, err);
         }
+    }
+    if (gpu_has_op(node->op)) {
+        return gpu_op(c, node, err);
     }
     struct op_call call = {.op = KERNEL_OP_COUNT};
     enum status st = op_call_of(node, &call, err);

@@ -153,3 +153,49 @@ enum status gpu_reduce(const struct gpu_call * c, const struct ggml_tensor * nod
                     sizeof args, grid, err);
     return st == ST_OK ? gpu_result_end(c, &result, err) : st;
 }
+
+// ---- ARGSORT, TOP_K ----
+
+// A row of more than RK_RUN columns goes from one half of scratch to the other until it is one run.
+enum status gpu_sort(const struct gpu_call * c, const struct ggml_tensor * node,
+                     struct error * err) {
+    struct view x = view_of(node->src[0]), y = view_of(node);
+    bool all = node->op == GGML_OP_ARGSORT;
+    int64_t columns = x.ne[0], rows = x.ne[1] * x.ne[2] * x.ne[3], words = columns * rows;
+    struct rk_sort args = {.descending = !all || node->op_params[0] == GGML_SORT_ORDER_DESC};
+    bool fits = y.ne[0] <= columns && (!all || y.ne[0] == columns) && y.ne[1] == x.ne[1] &&
+                y.ne[2] == x.ne[2] && y.ne[3] == x.ne[3] && columns > 0 && y.ne[0] > 0;
+    if (x.type != GGML_TYPE_F32 || node->type != GGML_TYPE_I32 || !fits || !view_is_packed(&y) ||
+        (y.data && y.data == x.data) || view_clobbers(&y, 1, &x)) {
+        return unsupported(node, "datatypes or shapes", err);
+    }
+    if (!rows_of(&x, &args.rows) || words > INT32_MAX || rows > INT32_MAX) {
+        return unsupported(node, "strides, or too many elements", err);
+    }
+    uint64_t * halves[2] = {NULL, NULL};
+    enum status st = ST_OK;
+    if (columns > RK_RUN && c->stream) {
+        size_t half = GGML_PAD((size_t) words * sizeof(uint64_t), BUFFER_ALIGNMENT);
+        char * room = NULL;
+        st = stream_scratch(c->stream, 2 * half, &room, err);
+        halves[0] = (uint64_t *) (void *) room;
+        halves[1] = room ? (uint64_t *) (void *) (room + half) : NULL;
+    }
+    args.n_wanted = (uint32_t) y.ne[0];
+    args.x = x.data;
+    args.y = (int32_t *) (void *) y.data;
+    args.to = halves[0];
+    struct gpu_grid grid = {
+        .items = {(uint32_t) ((columns + RK_RUN - 1) / RK_RUN) * RK_BLOCK, (uint32_t) rows, 1},
+        .group = RK_BLOCK};
+    st = st == ST_OK ? gpu_launch(c, "sort_runs", &args, sizeof args, grid, err) : st;
+    grid.items[0] = (uint32_t) GGML_PAD(columns, RK_BLOCK);
+    int side = 0;
+    for (int64_t run = RK_RUN; run < columns && st == ST_OK; run *= 2, side ^= 1) {
+        args.run = (uint32_t) run;
+        args.from = halves[side];
+        args.to = 2 * run < columns ? halves[side ^ 1] : NULL;
+        st = gpu_launch(c, "sort_merge", &args, sizeof args, grid, err);
+    }
+    return st;
+}

@@ -207,10 +207,77 @@ enum status gpu_elementwise(const struct gpu_call * c, const char * kernel,
     return launch_all(c, kernel, &args, &w, n_dims, views, err);
 }
 
+// Between f32 and quantized rows. A kernel reads four elements at a time, and finds their block
+// by itself from the row's beginning; it writes one block.
+static enum status copy_blocks(const struct gpu_call * c, const struct view * from,
+                               const struct view * to, struct error * err) {
+    bool reads = ggml_is_quantized(from->type);
+    const struct view * q = reads ? from : to;
+    bool same = !memcmp(from->ne, to->ne, sizeof from->ne);
+    bool in_order =
+        from->nb[0] == ggml_type_size(from->type) && to->nb[0] == ggml_type_size(to->type);
+    char kernel[64];
+    if (!same || !in_order || (reads ? to : from)->type != GGML_TYPE_F32) {
+        return error_set(err, ST_UNSUPPORTED, "%s to %s in these shapes: a GPU does not copy these",
+                         ggml_type_name(from->type), ggml_type_name(to->type));
+    }
+    int64_t length = reads ? 4 : ggml_blck_size(q->type);
+    struct view views[GPU_OPERANDS] = {*from, *to};
+    for (int o = 0; o < 2; o++) {
+        views[o].ne[0] /= length;
+        views[o].nb[0] = views[o].type == GGML_TYPE_F32 ? (size_t) length * sizeof(float)
+                         : reads                        ? 0
+                                                        : ggml_type_size(q->type);
+    }
+    snprintf(kernel, sizeof kernel, "%s_%s", reads ? "unpack" : "pack", ggml_type_name(q->type));
+    return gpu_elementwise(c, kernel, views, 2, NULL, 0, err);
+}
+
+// Equal types that no arithmetic has: as bits, quantized rows in the largest words that fit.
+static enum status copy_bits(const struct gpu_call * c, const struct view * from,
+                             const struct view * to, struct error * err) {
+    struct view views[GPU_OPERANDS] = {*from, *to};
+    size_t size = ggml_type_size(from->type), unit = size;
+    if (ggml_is_quantized(from->type)) {
+        int64_t length = ggml_blck_size(from->type);
+        bool fits = from->nb[0] == size && to->nb[0] == size;
+        for (unit = 4; unit > 1; unit /= 2) {
+            bool whole = size % unit == 0;
+            for (int d = 1; d < GGML_MAX_DIMS; d++) {
+                whole = whole && from->nb[d] % unit == 0 && to->nb[d] % unit == 0;
+            }
+            if (whole) {
+                break;
+            }
+        }
+        for (int o = 0; o < 2; o++) {
+            fits = fits && views[o].ne[0] % length == 0;
+            views[o].ne[0] = views[o].ne[0] / length * (int64_t) (size / unit);
+            views[o].nb[0] = unit;
+        }
+        if (!fits) {
+            return error_set(err, ST_UNSUPPORTED, "%s: a GPU does not copy parts of blocks",
+                             ggml_type_name(from->type));
+        }
+    }
+    static const enum ggml_type types[] = {
+        [1] = GGML_TYPE_I8, [2] = GGML_TYPE_I16, [4] = GGML_TYPE_I32, [8] = GGML_TYPE_I64};
+    views[0].type = views[1].type = types[unit];
+    char kernel[64];
+    snprintf(kernel, sizeof kernel, "bits_%zu", unit * 8);
+    return gpu_elementwise(c, kernel, views, 2, NULL, 0, err);
+}
+
 enum status gpu_copy(const struct gpu_call * c, const struct view * from, const struct view * to,
                      struct error * err) {
     const char *a = gpu_type_name(from->type), *b = gpu_type_name(to->type);
     char kernel[64];
+    if (from->type == to->type && !a) {
+        return copy_bits(c, from, to, err);
+    }
+    if (ggml_is_quantized(from->type) || ggml_is_quantized(to->type)) {
+        return copy_blocks(c, from, to, err);
+    }
     if (!a || !b) {
         return error_set(err, ST_UNSUPPORTED, "%s to %s: a GPU does not copy these",
                          ggml_type_name(from->type), ggml_type_name(to->type));

@@ -71,6 +71,40 @@ DEVICE uint32_t global_index(void) {
     return group_index() * group_size() + thread_index();
 }
 
+// ---- other lanes of a wave: all of a row of 32 must be there ----
+
+#if defined(ROCM_KERNELS_FREESTANDING)
+DEVICE float shuffle_xor(float v, uint32_t mask) {
+    uint32_t lane = __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0));
+    int bits = __builtin_bit_cast(int, v);
+    bits = __builtin_amdgcn_ds_bpermute((int) ((lane ^ mask) * 4), bits);
+    return __builtin_bit_cast(float, bits);
+}
+#elif defined(__CUDACC__) && !defined(__HIP__)
+DEVICE float shuffle_xor(float v, uint32_t mask) {
+    return __shfl_xor_sync(~0u, v, (int) mask);
+}
+#else
+DEVICE float shuffle_xor(float v, uint32_t mask) {
+    return __shfl_xor(v, (int) mask);
+}
+#endif
+
+// The sum over N lanes, a power of two up to 32, that begin at a multiple of it.
+template <int N> DEVICE float sum_lanes(float v) {
+    for (int by = N / 2; by > 0; by /= 2) {
+        v += shuffle_xor(v, (uint32_t) by);
+    }
+    return v;
+}
+template <int N> DEVICE float max_lanes(float v) {
+    for (int by = N / 2; by > 0; by /= 2) {
+        float other = shuffle_xor(v, (uint32_t) by);
+        v = other > v ? other : v;
+    }
+    return v;
+}
+
 // ---- types ----
 
 typedef float f32;

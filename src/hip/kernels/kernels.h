@@ -86,6 +86,9 @@ struct rk_cast {
     void * y;
 };
 
+// bits_{8,16,32,64}: elements of so many bits as they are. unpack_<quantized>: x's strides count
+// blocks, its first is 0; dims[0] and y_stride[0] count four elements. pack_<quantized>: y's
+// strides and dims[0] count blocks; the elements of one lie one behind the other.
 // binary_{add,sub,mul,div,minimum,maximum}_<type>, all types. Integers wrap around; x / 0 is 0 for
 // them. minimum and maximum of a NaN and a number are NaN.
 // compare_{eq,ne,lt,le,gt,ge}_<type>: y holds u8, 0 or 1.
@@ -127,7 +130,8 @@ struct rk_fill {
 
 // get_rows_{f32,f16,bf16}: y[i0][i1][...] = x[i0][id][...] with id = ids[i1][...]. x is of the
 // type, y f32, ids i32; an id that is out of range gives 0. f32 is moved bit for bit, so it does
-// for every type of 4 bytes.
+// for every type of 4 bytes. Of quantized types dims[0] and y_stride[0] count four elements, x's
+// strides blocks, and its first is 0.
 struct rk_get_rows {
     struct rk_shape shape; // of y; n_dims is at least 2
     // x's stride of dimension 1 and ids' of dimension 0 are 0: row_stride is x's of an id
@@ -142,6 +146,8 @@ struct rk_get_rows {
 // f32, y of the type, ids i32 or i64; an id that is out of range writes nothing, and of equal ones
 // any may stay. ggml's ids repeat over dimensions 2 and 3 of x. Where such a dimension of x is not
 // as long as that of ids, it becomes two: the first as long, the second with an ids' stride of 0.
+// To quantized types: dims[0] and y's strides count blocks; the elements of one lie one behind the
+// other.
 struct rk_set_rows {
     struct rk_shape shape; // of x; n_dims is at least 2
     // y's stride of dimension 1 and ids' of dimension 0 are 0: row_stride is y's of an id
@@ -201,6 +207,22 @@ struct rk_norm {
     void * y;                  // contiguous
 };
 
+// sort_runs: the columns of each row of f32 in the order of their numbers, the first of equals
+// first, of RK_RUN columns at a time; groups of RK_BLOCK, grid in groups x = columns / RK_RUN,
+// rounded up, y = rows. sort_merge: of two sorted runs of `run` columns one; grid.x >= columns,
+// y = rows. The last of them has no `to` and writes n_wanted columns of each row to y; those
+// before it write words to `to` for the next one's `from`, as many as x has elements.
+enum { RK_RUN = 2048 };
+struct rk_sort {
+    struct rk_rows rows;
+    uint32_t n_wanted, descending;
+    uint32_t run;
+    const void * x;
+    int32_t * y; // contiguous
+    const uint64_t * from;
+    uint64_t * to;
+};
+
 // ---- rope: one work-item for each pair: grid.x >= n_pairs ----
 
 // rope_{f32,f16,bf16,f64}: pairs are (d, d + n_columns / 2); rope_i_<type>: (2 d, 2 d + 1).
@@ -257,19 +279,37 @@ struct rk_ggml_rope {
     void * y;
 };
 
+// ---- nodes of a ggml graph ----
+
+// ggml_<op>, with datatypes behind it where there are several: a node as ggml has it. Strides count
+// elements, or blocks where the type is quantized; the stride of a dimension of one is 0. An input
+// that is left out has no data. What each op's params are is ggml's matter (ggml_<op> of ggml.c).
+// Groups are of RK_BLOCK work-items. One work-item for each of n where n is not 0; else the
+// kernel's file says what a group does.
+enum { RK_SOURCES = 8, RK_PARAMS = 16 };
+enum { RK_STATE_ROWS = 16, RK_STATE_COLUMNS = 256 }; // of a state: those of a group; at most
+struct rk_tensor {
+    uint32_t ne[4], stride[4];
+    void * data;
+};
+struct rk_node {
+    struct rk_tensor y;
+    struct rk_tensor x[RK_SOURCES];
+    uint32_t n;
+    int32_t param[RK_PARAMS]; // floats by their bits
+};
+
 // ---- matmul ----
 
 // matmul_{f32,f16,bf16,f64}; matmul_{f16_f32,bf16_f32}: a of the first type, b and y f32;
 // matmul_{f16_f16_f32,bf16_bf16_f32}: a and b of the first type, y f32.
-// matmul_<quantized>_f32, of ggml's q4_0 q4_1 q5_0 q5_1 q8_0 q2_K q3_K q4_K q5_K q6_K iq4_nl iq4_xs
-// mxfp4: rows of a are blocks, and its strides and batches count these; the stride of k is 1, of b
-// too.
-// y[i][j] = sum over k of a[i][k] * b[k][j]. Groups of RK_BLOCK x 1 x 1, grid in groups:
-// x = columns / RK_TILE, y = rows / RK_TILE, both rounded up, z = batches.
-// matvec_*: the same for few columns: grid in groups x = rows, y = columns, z = batches; groups are
-// a power of two up to RK_BLOCK.
-// Batch z is (z % dims[0], z / dims[0]); a's is each divided by a_share, so that one matrix a may
-// serve several b.
+// matmul_<quantized>_f32, of ggml's formats that blocks.h has, q4_0 and so on: rows of a are
+// blocks, and its strides and batches count these; the stride of k is 1, of b too. y[i][j] = sum
+// over k of a[i][k] * b[k][j]. Groups of RK_BLOCK x 1 x 1, grid in groups: x = columns / RK_TILE, y
+// = rows / RK_TILE, both rounded up, z = batches. matvec_*: the same for few columns: grid in
+// groups x = rows, y = columns, z = batches; groups are a power of two up to RK_BLOCK. Batch z is
+// (z % dims[0], z / dims[0]); a's is each divided by a_share, so that one matrix a may serve
+// several b.
 struct rk_matmul {
     uint32_t n_rows, n_columns, n_inner;
     uint32_t dim;         // batches in the first of the two batch dimensions
@@ -281,6 +321,48 @@ struct rk_matmul {
     uint32_t a_batch[2], b_batch[2], y_batch[2];
     const void *a, *b;
     void * y;
+};
+
+// matmul_id_<a>_f32, matvec_id_<a>_f32: the same for b and y of f32 where each column has a matrix
+// of its own, a's batch ids[slot][token]. Columns are pairs of slot and token, n_columns of them:
+// b_stride[1] and y_stride[1] are those of slots, b_batch[0] and y_batch[0] of tokens, a_batch[0]
+// of matrices. matvec_id: grid in groups x = rows, y = n_columns. matmul_id: groups of RK_BLOCK, x
+// = n_columns / RK_TILE, y = rows / RK_TILE, rounded up, z = n_experts, behind matmul_id_lists with
+// n_experts + 1 groups of RK_BLOCK, which fills lists.
+struct rk_matmul_id {
+    struct rk_matmul m;
+    uint32_t n_slots, b_slots; // of ids and y; of b, whose slots repeat
+    uint32_t n_experts;
+    uint32_t ids_stride[2];
+    const int32_t * ids;
+    uint32_t * lists; // n_experts counts, then n_columns words for each expert
+};
+
+// ---- attention ----
+
+// attention_<type>, attention_one_<type>: ggml's FLASH_ATTN_EXT, K and V of the type, which is a
+// float or quantized, Q and y of f32. y = softmax(scale * Q K + slope * mask) V, with
+// cap * tanh(scale * Q K) where cap is not 0. Slopes and sinks are softmax's. Strides are of
+// keys or queries, heads and batches (y: heads, queries, batches), in elements or blocks; rows are
+// contiguous. Groups of RK_BLOCK; grid in groups: x = n_queries * share / 8, rounded up, or
+// n_queries * share for attention_one; y = n_kv_heads * batches; z = n_splits.
+// attention_join: behind either where n_splits is more than 1; a group for each of all rows.
+enum { RK_HEAD = 576 }; // k_size and v_size are multiples of 4 up to it
+struct rk_attention {
+    uint32_t k_size, v_size;
+    uint32_t n_queries, n_keys;
+    uint32_t n_kv_heads, share; // heads of Q for each head of K and V
+    uint32_t kv_repeats;        // batches of Q for each of K and V
+    uint32_t q_stride[3], k_stride[3], v_stride[3], y_stride[3];
+    uint32_t mask_dims[2], mask_stride[3];
+    uint32_t n_splits, split_keys; // split z has the keys from z * split_keys on
+    uint32_t n_heads_log2;
+    float scale, cap, m0, m1;
+    const void *q, *k, *v;
+    const void * mask;   // optional; f16
+    const float * sinks; // optional
+    void * y;
+    float * parts; // with several splits: v_size + 2 for each split of each row
 };
 
 // ---- index: one work-item for each (left, index, right) of the output, or see below ----

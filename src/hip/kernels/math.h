@@ -225,6 +225,9 @@ DEVICE f32 m_round(f32 x) {
 DEVICE f32 m_trunc(f32 x) {
     return __builtin_truncf(x);
 }
+DEVICE f32 m_rint(f32 x) {
+    return __builtin_rintf(x);
+}
 DEVICE f32 m_exp(f32 x) {
     return __builtin_expf(x);
 }
@@ -310,6 +313,9 @@ LIBRARY(m_sin, sinf, sin)
 LIBRARY(m_cos, cosf, cos)
 LIBRARY(m_tanh, tanhf, tanh)
 LIBRARY(m_erf, erff, erf)
+DEVICE f32 m_rint(f32 x) {
+    return rintf(x);
+}
 DEVICE f32 m_pow(f32 x, f32 y) {
     return powf(x, y);
 }
