@@ -6,7 +6,7 @@
 #include "kernels/kernels.h"
 
 enum check_type { T_F32, T_F16, T_BF16, T_F64, T_I32, T_I64, T_U8, T_U32, T_COUNT };
-enum { CHECK_TENSORS = 6 };
+enum { CHECK_TENSORS = 10 };
 
 struct check_run {
     const struct hip_bench * bench;
@@ -59,3 +59,19 @@ enum status check_others(struct check_run * r);
 enum status check_gates(struct check_run * r);
 enum status check_ggml(struct check_run * r);
 enum status check_quant(struct check_run * r);
+enum status check_node(struct check_run * r);      // check-node.c
+enum status check_attention(struct check_run * r); // check-attention.c
+enum status check_blocks(struct check_run * r);    // check-blocks.c
+
+// ---- check-quant.c: ggml's quantized formats ----
+
+struct check_format {
+    const char * name;
+    int length, bytes;
+    int halves[2]; // where floats of 16 bits stand, which must be no random bits; -1: none
+    void (*decode)(const uint8_t * block, double * out);
+};
+// The one whose name is at the start of text, before its end or one '_'; NULL: none.
+const struct check_format * check_format(const char * text);
+void check_fill_blocks(const struct check_format * f, uint8_t * p, uint32_t n);
+enum { CHECK_BLOCK = 256 }; // the longest

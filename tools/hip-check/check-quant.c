@@ -170,22 +170,85 @@ static void iq4_xs(const uint8_t * p, double * out) {
     }
 }
 
-static const struct format {
-    const char * name;
-    int length, bytes;
-    int halves[2]; // where floats of 16 bits stand, which must be no random bits; -1: none
-    void (*decode)(const uint8_t * block, double * out);
-} formats[] = {
+// ---- few bits ----
+
+static void q1_0(const uint8_t * p, double * out) {
+    for (int i = 0; i < 128; i++) {
+        out[i] = bit(p + 2, i) ? half(p) : -half(p);
+    }
+}
+
+static void q2_0(const uint8_t * p, double * out) {
+    for (int i = 0; i < 64; i++) {
+        out[i] = half(p) * ((p[2 + i / 4] >> i % 4 * 2 & 3) - 1);
+    }
+}
+
+static void nvfp4(const uint8_t * p, double * out) {
+    static const double values[16] = {0,  0.5,  1,  1.5,  2,  3,  4,  6,
+                                      -0, -0.5, -1, -1.5, -2, -3, -4, -6};
+    for (int part = 0; part < 4; part++) {
+        int e = p[part] >> 3 & 15, m = p[part] & 7;
+        double d = (p[part] & 127) == 127 ? 0 : e ? ldexp(8 + m, e - 10) : ldexp(m, -9);
+        for (int i = 0; i < 8; i++) {
+            out[16 * part + i] = d * values[low(p[4 + 8 * part + i])];
+            out[16 * part + i + 8] = d * values[high(p[4 + 8 * part + i])];
+        }
+    }
+}
+
+// Digit n of a byte that is a fraction of 256 to the base of 3.
+static int digit(uint8_t byte, int n) {
+    int v = byte;
+    while (n--) {
+        v = v * 3 % 256;
+    }
+    return v * 3 / 256;
+}
+
+static void tq1_0(const uint8_t * p, double * out) {
+    for (int n = 0; n < 5; n++) {
+        for (int i = 0; i < 32; i++) {
+            out[32 * n + i] = half(p + 52) * (digit(p[i], n) - 1);
+        }
+        for (int i = 0; i < 16; i++) {
+            out[160 + 16 * n + i] = half(p + 52) * (digit(p[32 + i], n) - 1);
+        }
+        for (int i = 0; i < 4 && n < 4; i++) {
+            out[240 + 4 * n + i] = half(p + 52) * (digit(p[48 + i], n) - 1);
+        }
+    }
+}
+
+static void tq2_0(const uint8_t * p, double * out) {
+    for (int i = 0; i < 256; i++) {
+        out[i] = half(p + 64) * ((p[i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3) - 1);
+    }
+}
+
+static const struct check_format formats[] = {
     {"q4_0", 32, 18, {0, -1}, q4_0},       {"q4_1", 32, 20, {0, 2}, q4_1},
     {"q5_0", 32, 22, {0, -1}, q5_0},       {"q5_1", 32, 24, {0, 2}, q5_1},
     {"q8_0", 32, 34, {0, -1}, q8_0},       {"iq4_nl", 32, 18, {0, -1}, iq4_nl},
     {"mxfp4", 32, 17, {-1, -1}, mxfp4},    {"q2_K", 256, 84, {80, 82}, q2_K},
     {"q3_K", 256, 110, {108, -1}, q3_K},   {"q4_K", 256, 144, {0, 2}, q4_K},
     {"q5_K", 256, 176, {0, 2}, q5_K},      {"q6_K", 256, 210, {208, -1}, q6_K},
-    {"iq4_xs", 256, 136, {0, -1}, iq4_xs},
+    {"iq4_xs", 256, 136, {0, -1}, iq4_xs}, {"q1_0", 128, 18, {0, -1}, q1_0},
+    {"q2_0", 64, 18, {0, -1}, q2_0},       {"nvfp4", 64, 36, {-1, -1}, nvfp4},
+    {"tq1_0", 256, 54, {52, -1}, tq1_0},   {"tq2_0", 256, 66, {64, -1}, tq2_0},
 };
 
-static void fill_blocks(const struct format * f, uint8_t * p, uint32_t n) {
+const struct check_format * check_format(const char * text) {
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        size_t n = strlen(formats[i].name);
+        if (!strncmp(text, formats[i].name, n) && (!text[n] || text[n] == '_')) {
+            return &formats[i];
+        }
+    }
+    return NULL;
+}
+
+void check_fill_blocks(const struct check_format * f, uint8_t * p, uint32_t n) {
     for (uint32_t i = 0; i < n; i++, p += f->bytes) {
         for (int k = 0; k < f->bytes; k++) {
             p[k] = (uint8_t) ((i * 977 + (uint32_t) k) * 2654435761u >> 17);
@@ -208,7 +271,7 @@ static const struct {
     uint32_t rows, columns, blocks; // of a row
 } products[] = {{1, 1, 1}, {66, 3, 2}, {5, 67, 3}};
 
-static enum status check_product(struct check_run * r, const struct format * f, bool vector,
+static enum status check_product(struct check_run * r, const struct check_format * f, bool vector,
                                  uint32_t m, uint32_t n, uint32_t blocks) {
     enum { BATCHES = 2 };
     uint32_t k = blocks * (uint32_t) f->length, row_blocks = blocks + 1; // and one between rows
@@ -218,7 +281,7 @@ static enum status check_product(struct check_run * r, const struct format * f, 
     if (!a || !b || !y) {
         return ST_NO_MEMORY;
     }
-    fill_blocks(f, a, m * row_blocks);
+    check_fill_blocks(f, a, m * row_blocks);
     for (uint32_t i = 0; i < BATCHES * k * n; i++) {
         check_put(T_F32, b, i, check_value(T_F32, i * 3 + 1));
     }
@@ -264,18 +327,13 @@ enum status check_quant(struct check_run * r) {
     if (!vector && strncmp(r->kernel, "matmul_", 7) != 0) {
         return ST_UNSUPPORTED;
     }
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
-        const struct format * f = &formats[i];
-        size_t n = strlen(f->name);
-        if (strncmp(r->kernel + 7, f->name, n) != 0 || strcmp(r->kernel + 7 + n, "_f32") != 0) {
-            continue;
-        }
-        enum status st = ST_OK;
-        for (size_t c = 0; c < sizeof products / sizeof products[0] && st == ST_OK; c++) {
-            st = check_product(r, f, vector, products[c].rows, products[c].columns,
-                               products[c].blocks);
-        }
-        return st;
+    const struct check_format * f = check_format(r->kernel + 7);
+    if (!f || strcmp(r->kernel + 7 + strlen(f->name), "_f32") != 0) {
+        return ST_UNSUPPORTED;
     }
-    return ST_UNSUPPORTED;
+    enum status st = ST_OK;
+    for (size_t c = 0; c < sizeof products / sizeof products[0] && st == ST_OK; c++) {
+        st = check_product(r, f, vector, products[c].rows, products[c].columns, products[c].blocks);
+    }
+    return st;
 }

@@ -593,7 +593,10 @@ enum status hip_check_kernel(const struct hip_bench * bench, const char * kernel
         st = check_one_input(&r, kernel + 7, true);
     } else if (!strncmp(kernel, "fill_", 5)) {
         st = check_fill(&r, kernel + 5);
-    } else if ((st = check_rows(&r)) == ST_UNSUPPORTED &&
+    } else if ((st = check_node(&r)) == ST_UNSUPPORTED &&
+               (st = check_attention(&r)) == ST_UNSUPPORTED &&
+               (st = check_blocks(&r)) == ST_UNSUPPORTED &&
+               (st = check_rows(&r)) == ST_UNSUPPORTED &&
                (st = check_quant(&r)) == ST_UNSUPPORTED &&
                (st = check_others(&r)) == ST_UNSUPPORTED &&
                (st = check_gates(&r)) == ST_UNSUPPORTED) {

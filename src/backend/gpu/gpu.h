@@ -81,6 +81,8 @@ enum status gpu_sort(const struct gpu_call * c, const struct ggml_tensor * node,
                      struct error * err);
 enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * node,
                         struct error * err);
+enum status gpu_out_prod(const struct gpu_call * c, const struct ggml_tensor * node,
+                         struct error * err);
 enum status gpu_mul_mat_id(const struct gpu_call * c, const struct ggml_tensor * node,
                            struct error * err);
 enum status gpu_attention(const struct gpu_call * c, const struct ggml_tensor * node,

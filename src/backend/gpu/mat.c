@@ -102,6 +102,53 @@ enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * no
     return st == ST_OK ? gpu_result_end(c, &result, err) : st;
 }
 
+// ---- OUT_PROD ----
+
+// The same product of other sides: rows are a's columns, columns are b's, and k goes over the rows
+// of both. A quantized a becomes f32 first, for a block has several rows of the product.
+enum status gpu_out_prod(const struct gpu_call * c, const struct ggml_tensor * node,
+                         struct error * err) {
+    struct view a = view_of(node->src[0]), b = view_of(node->src[1]), y = view_of(node);
+    bool blocks = ggml_is_quantized(a.type);
+    struct view whole = blocks ? view_contiguous(GGML_TYPE_F32, a.ne, NULL) : a;
+    struct view rows = {0}, columns = {0};
+    struct rk_matmul args;
+    struct gpu_grid grid;
+    char kernel[64], types[48];
+    enum status st = ST_OK;
+    bool clear = !view_clobbers(&y, 1, &a) && !view_clobbers(&y, 1, &b) &&
+                 (!y.data || (y.data != a.data && y.data != b.data));
+    if (!clear || !types_of(whole.type, b.type, types, sizeof types) || y.type != GGML_TYPE_F32 ||
+        ggml_is_empty(node->src[0])) {
+        return error_set(err, ST_UNSUPPORTED, "OUT_PROD of %s and %s on a GPU",
+                         ggml_type_name(a.type), ggml_type_name(b.type));
+    }
+    if (blocks) {
+        st = c->stream ? stream_scratch(c->stream, view_bytes(&whole), &whole.data, err) : ST_OK;
+        st = st == ST_OK ? gpu_copy(c, &a, &whole, err) : st;
+        if (st != ST_OK) {
+            return st;
+        }
+    }
+    rows = whole;
+    columns = b;
+    rows.ne[0] = whole.ne[1];
+    rows.ne[1] = whole.ne[0];
+    rows.nb[0] = whole.nb[1];
+    rows.nb[1] = whole.nb[0];
+    columns.ne[0] = b.ne[1];
+    columns.ne[1] = b.ne[0];
+    columns.nb[0] = b.nb[1];
+    columns.nb[1] = b.nb[0];
+    bool vec = node->ne[1] <= FEW_COLUMNS;
+    if (!shapes_agree(&rows, &columns, node) || !fill_args(&rows, &columns, &y, &args) ||
+        !grid_of(&args, node->ne[2] * node->ne[3], vec, false, &grid)) {
+        return error_set(err, ST_UNSUPPORTED, "OUT_PROD on a GPU: shapes, or too many elements");
+    }
+    snprintf(kernel, sizeof kernel, "%s_%s", vec ? "matvec" : "matmul", types);
+    return gpu_launch(c, kernel, &args, sizeof args, grid, err);
+}
+
 // ---- MUL_MAT_ID ----
 
 // a[k, rows, experts], b[k, b's slots, tokens], ids[slots, tokens], the node [rows, slots, tokens].

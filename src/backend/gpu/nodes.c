@@ -355,6 +355,7 @@ static const struct {
     {GGML_OP_ARGSORT, 1, gpu_sort},
     {GGML_OP_TOP_K, 1, gpu_sort},
     {GGML_OP_MUL_MAT, 2, gpu_mul_mat},
+    {GGML_OP_OUT_PROD, 2, gpu_out_prod},
     {GGML_OP_MUL_MAT_ID, 3, gpu_mul_mat_id},
     {GGML_OP_FLASH_ATTN_EXT, 3, gpu_attention},
     {GGML_OP_ROPE, 2, gpu_rope},

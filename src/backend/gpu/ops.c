@@ -270,6 +270,9 @@ static bool im2col(const struct ggml_tensor * n, struct work * w) {
 static bool im2col_3d(const struct ggml_tensor * n, struct work * w) {
     const struct ggml_tensor *k = IN(0), *x = IN(1);
     int64_t channels = n->op_params[9];
+    if (ggml_is_empty(n)) {
+        return elements(n, w);
+    }
     return not_empty(n, w) && positive(n, 0, 2) && small(n, 3, 5) && positive(n, 6, 9) &&
            x->ne[3] % channels == 0 && n->ne[3] % (x->ne[3] / channels) == 0 &&
            n->ne[0] == channels * k->ne[0] * k->ne[1] * k->ne[2];
