@@ -308,8 +308,8 @@ static void solve_tri(struct node * n) {
 }
 
 #define COLUMNS(name, types)                                                                       \
-    {"im2col_" name,     types, im2col, ITEMS, {18, 4, 3, 2}, {{3, 2, 3, 1}, {7, 5, 3, 2}},        \
-     {2, 1, 1, 0, 1, 2, 1}, 0,     0,      0},                                                        \
+    {"im2col_" name,        types, im2col, ITEMS, {18, 4, 3, 2}, {{3, 2, 3, 1}, {7, 5, 3, 2}},     \
+     {2, 1, 1, 0, 1, 2, 1}, 0,     0,      0},                                                     \
     {                                                                                              \
         "im2col_3d_" name, types, im2col_3d, ITEMS, {24, 4, 3, 4}, {{3, 2, 2, 2}, {6, 4, 3, 4}},   \
             {2, 1, 1, 2, 0, 0, 1, 1, 1, 2}, 0, 0, 0                                                \

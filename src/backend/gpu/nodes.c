@@ -247,7 +247,8 @@ static enum status concat(const struct gpu_call * c, const struct ggml_tensor * 
         struct view from = view_of(node->src[i]);
         memcpy(part.ne, from.ne, sizeof part.ne);
         st = gpu_copy(c, &from, &part, err);
-        part.data += part.data ? (size_t) from.ne[dim] * part.nb[dim] : 0;
+        int64_t steps = dim ? from.ne[dim] : from.ne[0] / ggml_blck_size(from.type);
+        part.data += part.data ? (size_t) steps * part.nb[dim] : 0;
     }
     return st == ST_OK ? gpu_result_end(c, &result, err) : st;
 }

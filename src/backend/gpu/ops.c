@@ -120,10 +120,6 @@ static bool pad_reflect_1d(const struct ggml_tensor * n, struct work * w) {
            n->ne[2] == IN(0)->ne[2] && n->ne[3] == IN(0)->ne[3];
 }
 
-static bool roll(const struct ggml_tensor * n, struct work * w) {
-    return alike(n, w) && !ggml_is_empty(n);
-}
-
 static bool repeat_back(const struct ggml_tensor * n, struct work * w) {
     bool fits = elements(n, w);
     for (int d = 0; d < GGML_MAX_DIMS && fits; d++) {
