@@ -369,27 +369,33 @@ static void rows_of_nothing(void ** state) {
     }
 }
 
+static void on_the_host(struct ggml_tensor * y, const struct ggml_tensor * x, int ith, int nth,
+                        void * user) {
+    (void) ith, (void) nth, (void) user;
+    memcpy(y->data, x->data, ggml_nbytes(y));
+}
+
 static void what_cannot_work(void ** state) {
     (void) state;
     struct world w = world_new();
     struct ggml_tensor * f = tensor(&w, GGML_TYPE_F32, 64, 4, 1, 1);
-    struct ggml_tensor * q = tensor(&w, GGML_TYPE_Q4_0, 64, 4, 1, 1);
+    struct ggml_tensor * wide = tensor(&w, GGML_TYPE_F32, 256, 4, 1, 1);
+    struct ggml_tensor * grid = tensor(&w, GGML_TYPE_IQ2_XXS, 256, 4, 1, 1); // no kernel has it
     struct ggml_tensor * i8 = tensor(&w, GGML_TYPE_I8, 64, 4, 1, 1);
     struct ggml_tensor * i16 = tensor(&w, GGML_TYPE_I16, 64, 4, 1, 1);
     struct ggml_tensor * none = tensor(&w, GGML_TYPE_F32, 0, 4, 1, 1);
     struct ggml_tensor * of_nothing = ggml_mul_mat(w.ctx, f, f);
     of_nothing->src[0] = of_nothing->src[1] = none; // ggml would not make such sums of nothing
     struct ggml_tensor * const nodes[] = {
-        ggml_mul_mat(w.ctx, tensor(&w, GGML_TYPE_TQ1_0, 256, 4, 1, 1),
-                     tensor(&w, GGML_TYPE_F32, 256, 4, 1, 1)),
+        ggml_mul_mat(w.ctx, grid, wide),
         ggml_add(w.ctx, tensor(&w, GGML_TYPE_I32, 64, 4, 1, 1), f),
         ggml_add(w.ctx, i8, i8),
         ggml_add(w.ctx, i16, i16),
-        ggml_cpy(w.ctx, f, q),
-        ggml_cpy(w.ctx, q, f),
-        ggml_get_rows(w.ctx, q, ggml_new_tensor_1d(w.ctx, GGML_TYPE_I32, 2)),
-        ggml_argsort(w.ctx, f, GGML_SORT_ORDER_ASC),
-        ggml_cumsum(w.ctx, f),
+        ggml_cpy(w.ctx, wide, tensor(&w, GGML_TYPE_Q4_K, 256, 4, 1, 1)),
+        ggml_cpy(w.ctx, grid, wide),
+        ggml_get_rows(w.ctx, grid, ggml_new_tensor_1d(w.ctx, GGML_TYPE_I32, 2)),
+        ggml_win_part(w.ctx, f, 4),
+        ggml_map_custom1(w.ctx, f, on_the_host, 1, NULL),
         of_nothing,
         ggml_sum_rows(w.ctx, none),
         ggml_argmax(w.ctx, none),
@@ -403,8 +409,8 @@ static void what_cannot_work(void ** state) {
     struct world v = world_new();
     struct ggml_tensor * a = tensor(&v, GGML_TYPE_F32, 64, 4, 1, 1);
     struct ggml_tensor * sum = ggml_add(v.ctx, a, a);
-    struct ggml_tensor * sorted = ggml_argsort(v.ctx, sum, GGML_SORT_ORDER_ASC);
-    ggml_build_forward_expand(v.graph, ggml_add(v.ctx, sorted, sorted));
+    struct ggml_tensor * same = ggml_map_custom1(v.ctx, sum, on_the_host, 1, NULL);
+    ggml_build_forward_expand(v.graph, ggml_add(v.ctx, same, same));
     v.buffer = ggml_backend_alloc_ctx_tensors(v.ctx, stream);
     world_fill(&v, 1);
     assert_int_equal(ggml_backend_graph_compute(stream, v.graph), GGML_STATUS_FAILED);

@@ -117,9 +117,16 @@ enum status gpu_set_rows(const struct gpu_call * c, const struct ggml_tensor * n
         view_clobbers(&y, 1, &ids)) {
         return unsupported(node, err);
     }
-    // The kernel takes f32 alone, and a block's one behind the other.
+    snprintf(kernel, sizeof kernel, "set_rows_%s_%s", gpu_type_name(ids.type),
+             ggml_type_name(y.type));
+    // The kernel takes f32 alone, and a block's one behind the other. Whether there is one is asked
+    // before anything is sent: a node of which something was can no longer go to the CPU.
     if (x.type != GGML_TYPE_F32 || (blocks && x.nb[0] != sizeof(float))) {
-        enum status st = ST_OK;
+        const struct rocm_function * f;
+        enum status st = gpu_kernel(c->device->gpu, kernel, &f, err);
+        if (st != ST_OK) {
+            return st;
+        }
         x = view_contiguous(GGML_TYPE_F32, from.ne, NULL);
         if (c->stream) {
             atomic_fetch_add(&c->device->staged_operands, 1);
@@ -134,7 +141,5 @@ enum status gpu_set_rows(const struct gpu_call * c, const struct ggml_tensor * n
         return unsupported(node, err);
     }
     args.shape.n = (uint32_t) items;
-    snprintf(kernel, sizeof kernel, "set_rows_%s_%s", gpu_type_name(ids.type),
-             ggml_type_name(y.type));
     return gpu_launch(c, kernel, &args, sizeof args, grid_of(items), err);
 }

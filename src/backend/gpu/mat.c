@@ -9,7 +9,9 @@
 // Up to so many columns a group for each element does less than squares that are mostly empty.
 #define FEW_COLUMNS 8
 
-// What the kernels of a and b are called behind matmul_ and matvec_; there may be none.
+// What the kernels of a and b would be called behind matmul_ and matvec_. Which of them there are
+// is what src/hip/modules.def says, and nothing else: a row of src/kernel/blocks.def that has no
+// kernel of HIP is a type of the NPU alone.
 static bool types_of(enum ggml_type a, enum ggml_type b, char * out, size_t size) {
     const char *of_a = ggml_type_name(a), *of_b = ggml_type_name(b);
     if (b == GGML_TYPE_F32 && a == b) {

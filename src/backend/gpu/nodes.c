@@ -275,18 +275,19 @@ static enum status copy(const struct gpu_call * c, const struct ggml_tensor * no
         return gpu_copy(c, &from, &to, err);
     }
     struct view between = view_contiguous(through ? GGML_TYPE_F32 : to.type, from.ne, NULL);
-    enum status st = ST_OK;
-    if (c->stream) {
+    struct view then = repeats ? between : view_contiguous(between.type, to.ne, NULL);
+    // The second half is asked for before the first is sent: a node of which something was sent can
+    // no longer go to the CPU.
+    enum status st = gpu_copy(&(struct gpu_call){.device = c->device}, &then, &to, err);
+    if (st == ST_OK && c->stream) {
         atomic_fetch_add(&c->device->staged_operands, 1);
         st = stream_scratch(c->stream, view_bytes(&between), &between.data, err);
     }
     if (st == ST_OK) {
         st = gpu_copy(c, &from, &between, err);
     }
-    if (!repeats) {
-        between = view_contiguous(between.type, to.ne, between.data);
-    }
-    return st == ST_OK ? gpu_copy(c, &between, &to, err) : st;
+    then.data = between.data;
+    return st == ST_OK ? gpu_copy(c, &then, &to, err) : st;
 }
 
 // ACC and SET: src0 with src1 added, or put, at a place that the parameters give: strides and an

@@ -353,9 +353,9 @@ static bool takes(const struct ggml_tensor * t, char letter, enum ggml_type resu
                   size_t size) {
     size_t at = strlen(kernel);
     if (!t) {
-        return isupper((unsigned char) letter);
+        return false;
     }
-    switch (tolower((unsigned char) letter)) {
+    switch (letter) {
     case 'f':
         return t->type == GGML_TYPE_F32;
     case 'p':
