@@ -22,6 +22,7 @@ struct trace { // one walk through the loop
     const struct asm_flow * flow;
     int turns;          // of the repeated part
     int length;         // bundles of the walk
+    int longest;        // of all writes: cycles from issue to landing
     int * first;        // of each unit, in writes; one more
     struct write * all; // by unit, in the order of issue
 };
@@ -57,6 +58,7 @@ static void list_writes(struct trace * t, int * next) {
                 if (!asm_flow_has(t->flow, a->unit)) {
                     continue;
                 }
+                t->longest = a->cycle > t->longest ? a->cycle : t->longest;
                 if (t->all) {
                     t->all[next[a->unit]] =
                         (struct write){cycle, cycle + a->cycle, a->bypass, w->slot, a->part};
@@ -84,52 +86,75 @@ static bool collect_writes(struct trace * t) {
 
 // ---- reads ----
 
-// The write that a read in this cycle sees, NULL = none of the loop; *twice: two land together.
-static const struct write * seen_by(const struct trace * t, int unit, int cycle, int bypass,
+// A unit that an operand reads, in the cycles of the walk in which its instruction is issued.
+struct read {
+    int unit, after; // it is read so many cycles after the issue
+    int bypass;
+    const struct asm_source * from; // the write that is meant
+    int next; // write to the unit that may be issued later than the read; cycles are asked in order
+};
+
+// The write that a read in this cycle sees, NULL = none of the loop; *twice: two land together. A
+// write lands with its issue at the earliest and at most `longest` cycles later, so that those
+// which were issued long before the one that is seen need not be looked at.
+static const struct write * seen_by(const struct trace * t, struct read * r, int cycle,
                                     bool * twice) {
     const struct write * seen = NULL;
     *twice = false;
-    for (int i = t->first[unit]; i < t->first[unit + 1]; i++) {
+    while (r->next < t->first[r->unit + 1] && t->all[r->next].issue <= cycle + 1) {
+        r->next++;
+    }
+    for (int i = r->next - 1; i >= t->first[r->unit]; i--) {
         const struct write * w = &t->all[i];
-        int lands = w->lands - (bypass != AIE_BYPASS_NONE && w->bypass == bypass);
+        if (seen && w->issue + t->longest < seen->lands) {
+            break;
+        }
+        int lands = w->lands - (r->bypass != AIE_BYPASS_NONE && w->bypass == r->bypass);
         if (lands <= cycle && (!seen || w->lands >= seen->lands)) {
             *twice = seen && w->lands == seen->lands;
-            seen = w;
+            seen = *twice ? seen : w;
         }
     }
     return seen;
 }
 
-static enum status check_operand(const struct trace * t, const struct asm_issue * issue, int cycle,
+static const char * wrong_read(const struct trace * t, struct read * r, int cycle) {
+    if (cycle - r->from->distance < 0 && t->flow->rolls) {
+        return NULL; // of a trip before the first, of which nothing is wanted
+    }
+    bool twice;
+    const struct write * seen = seen_by(t, r, cycle + r->after, &twice);
+    if (twice) {
+        return "reads a register in which two results land together";
+    }
+    bool meant = seen && seen->issue == cycle - r->from->distance && seen->slot == r->from->slot &&
+                 seen->part == r->from->part;
+    return meant ? NULL : "reads another value than the one that is meant";
+}
+
+static enum status check_operand(const struct trace * t, const struct asm_issue * issue,
                                  const struct check_word * word, int k, struct error * err) {
     const struct aie_operand * o = &word->instr->operands[k];
     aie_reg reg = o->role & AIE_USE ? aie_inst_reg(word->instr, &word->inst, k) : 0;
-    int at = t->flow->first + issue->bundle;
     uint8_t units[ASM_FLOW_UNITS];
     int n = reg ? aie_reg_units(reg, units) : 0;
     for (int u = 0; u < n; u++) {
-        const struct asm_source * from = &t->flow->nodes[issue->node].from[k][u];
-        if (from->distance == ASM_FLOW_NONE) {
+        struct read r = {.unit = units[u],
+                         .after = o->use_cycle - 1,
+                         .bypass = (int) aie_bypass_of(o->use_bypass, reg),
+                         .from = &t->flow->nodes[issue->node].from[k][u],
+                         .next = t->first[units[u]]};
+        if (r.from->distance == ASM_FLOW_NONE) {
             continue;
         }
-        if (!asm_flow_has(t->flow, units[u])) {
-            return check_fail(t->code, at, "reads a register that is none of its loop's",
-                              &word->inst, err);
+        int step, turns = t->turns, cycle = cycle_of(t, issue->bundle, &step);
+        const char * wrong =
+            asm_flow_has(t->flow, r.unit) ? NULL : "reads a register that is none of its loop's";
+        for (; turns > 0 && !wrong; cycle += step, turns = step ? turns - 1 : 0) {
+            wrong = wrong_read(t, &r, cycle);
         }
-        if (cycle - from->distance < 0 && t->flow->rolls) {
-            continue; // of a trip before the first, of which nothing is wanted
-        }
-        bool twice;
-        const struct write * seen = seen_by(t, units[u], cycle + o->use_cycle - 1,
-                                            (int) aie_bypass_of(o->use_bypass, reg), &twice);
-        if (twice) {
-            return check_fail(t->code, at, "reads a register in which two results land together",
-                              &word->inst, err);
-        }
-        if (!seen || seen->issue != cycle - from->distance || seen->slot != from->slot ||
-            seen->part != from->part) {
-            return check_fail(t->code, at, "reads another value than the one that is meant",
-                              &word->inst, err);
+        if (wrong) {
+            return check_fail(t->code, t->flow->first + issue->bundle, wrong, &word->inst, err);
         }
     }
     return ST_OK;
@@ -156,12 +181,8 @@ static enum status check_reads(const struct trace * t, struct error * err) {
                              "check: pc 0x%x: an instruction of the loop is missing",
                              t->code->bundles[t->flow->first + issue->bundle].pc);
         }
-        int step, turns = t->turns;
-        for (int cycle = cycle_of(t, issue->bundle, &step); turns > 0 && st == ST_OK;
-             cycle += step, turns = step ? turns - 1 : 0) {
-            for (int k = 0; k < word->instr->n_explicit && k < ASM_FLOW_ARGS && st == ST_OK; k++) {
-                st = check_operand(t, issue, cycle, word, k, err);
-            }
+        for (int k = 0; k < word->instr->n_explicit && k < ASM_FLOW_ARGS && st == ST_OK; k++) {
+            st = check_operand(t, issue, word, k, err);
         }
     }
     return st;
