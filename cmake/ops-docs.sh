@@ -38,7 +38,9 @@ fi
 "$build/bin/kernel-types" >"$work/kernels"
 # The ops of the table in host-nodes.c.
 sed -n 's/^    {GGML_OP_\([A-Z_]*\), .*/\1/p' "$sources/src/backend/npu/host-nodes.c" >"$work/host"
-for file in hsa gpu cpu kernels host; do
+# Those of the table in steps.c.
+sed -n 's/^    {"\([A-Z0-9_]*\)", steps_.*/\1/p' "$sources/src/backend/npu/steps.c" >"$work/steps"
+for file in hsa gpu cpu kernels host steps; do
     [ -s "$work/$file" ] || { echo "ops-docs.sh: nothing to read for '$file'" >&2; exit 1; }
 done
 
@@ -48,13 +50,13 @@ done
 } >"$work/ops.csv"
 
 # Fields of a line, split at the quotes: 4 is the op, 6 its parameters, 10 whether it is supported.
-awk -F'"' -v kernels="$work/kernels" -v host="$work/host" -v cpu="$work/cpu" -v gpu="$work/gpu" '
+awk -F'"' -v kernels="$work/kernels" -v host="$work/host" -v steps="$work/steps" -v cpu="$work/cpu" -v gpu="$work/gpu" '
 function note_types(op, params,    rest, t) {
     rest = params
     while (match(rest, /type[a-z_]*=[A-Za-z0-9_]+/)) {
         t = substr(rest, RSTART, RLENGTH)
         sub(/.*=/, "", t)
-        if (!((op, t) in seen)) {
+        if (t !~ /^(avg|max|[0-9]+)$/ && !((op, t) in seen)) { # of a pool, of a triangle
             seen[op, t] = 1
             types[op] = types[op] " " t
         }
@@ -80,8 +82,22 @@ BEGIN {
         on_host[line] = 1
         host_order[++n_host] = line
     }
+    while ((getline line < steps) > 0) {
+        on_host[line] = 1 # datatypes are those of the cases, too
+        step_order[++n_steps] = line
+    }
+    why["SSM_SCAN"] = "a sum that goes on from token to token: a program of its own"
+    why["GATED_DELTA_NET"] = why["GATED_LINEAR_ATTN"] = why["SSM_SCAN"]
+    why["RWKV_WKV6"] = why["RWKV_WKV7"] = why["SSM_SCAN"]
+    why["SOLVE_TRI"] = "a row needs those before it: a program of its own"
+    why["UPSCALE"] = "weights between elements, by places that are no multiples"
+    why["GET_ROWS_BACK"] = "rows are added where an index says"
+    why["LIGHTNING_INDEXER"] = why["DSV4_HC_COMB"] = why["DSV4_HC_PRE"] = why["DSV4_HC_POST"] = "of one model"
     FS = "\""
     while ((getline < cpu) > 0) {
+        if (!($4 in theirs)) {
+            cpu_order[++n_cpu] = $4
+        }
         theirs[$4] += $10 == "1"
         case_of_cpu[$4, $6] = $10 == "1"
     }
@@ -126,6 +142,17 @@ END {
     print "SUM over rows that are not contiguous is refused, as by ggml'\''s CUDA, Vulkan, SYCL and Metal: the CPU takes"
     print "them for contiguous ones, so that there is no result to agree with."
     print ""
+    print "## Made of steps"
+    print ""
+    print "Copies by descriptors, and the kernels above on views of sources, results and memory in between"
+    print "([new op](new-op.md#an-op-made-of-steps)). The host computes nothing of them."
+    print ""
+    print "| op | runs on | datatypes in the cases | cases | of |"
+    print "| --- | --- | --- | ---: | ---: |"
+    for (i = 1; i <= n_steps; i++) {
+        row(step_order[i], "NPU", types[step_order[i]] == "" ? "f32" : types[step_order[i]])
+    }
+    print ""
     print "## Moved about"
     print ""
     print "| op | runs on | datatypes in the cases | cases | of |"
@@ -140,6 +167,19 @@ END {
     print "number, and rows by an index that names more than 256 runs of rows."
     print "Views (NONE, RESHAPE, VIEW, PERMUTE, TRANSPOSE) cost nothing. With `GGML_HSA_HOST_FALLBACK=1` all other ops of"
     print "a graph go to a CPU backend inside the plugin."
+    print ""
+    print "## On the CPU"
+    print ""
+    print "What ggml has cases of, and no kernel of the NPU computes."
+    print ""
+    print "| op | cases | why |"
+    print "| --- | ---: | --- |"
+    for (i = 1; i <= n_cpu; i++) {
+        op = cpu_order[i]
+        if (theirs[op] && !ours[op]) {
+            printf "| %s | %d | %s |\n", op, theirs[op], op in why ? why[op] : "no kernel yet"
+        }
+    }
     print ""
     print "## On a GPU"
     print ""
