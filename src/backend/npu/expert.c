@@ -8,11 +8,14 @@
 // together, and makes one product for each expert. Rows are padded up to few sizes, so that not
 // every count wants a kernel of its own.
 //
+// Rows of blocks that do not begin at words (mxfp4 of 2880, as gpt-oss has) are kept a second time,
+// with blocks of zeros behind each, and rows of src1 get zeros behind them.
+//
 // Weights of experts that nothing was asked of are never read. An id that names no expert is an
 // error of the graph, and nothing is read there.
 //
 // dst[:, slot, token] = as[:, :, ids[slot, token]] * b[:, slot mod b's, token]
-#include "dispatch.h"
+#include "moves.h"
 #include "panels.h"
 #include "touch.h"
 
@@ -28,7 +31,8 @@ struct call { // a node whose shapes and datatypes fit
     const struct ggml_tensor *node, *as, *b, *ids;
     struct mat_source weights; // all experts
     bool precise;
-    int64_t n_experts, n_slots, n_tokens;
+    bool pads; // rows of weights are of a length that no kernel takes, and are padded to k
+    int64_t k, n_experts, n_slots, n_tokens;
 };
 
 struct sorted {     // rows of the result by expert
@@ -77,6 +81,9 @@ static enum status call_of(const struct mat_world * w, const struct ggml_tensor 
     }
     out->precise =
         mat_is_precise(w, node) && !(as->type == GGML_TYPE_BF16 && b->type == GGML_TYPE_BF16);
+    struct view padded;
+    out->pads = !out->precise && b->type == GGML_TYPE_F32 && mat_padded(&out->weights, &padded);
+    out->k = out->pads ? padded.ne[0] : as->ne[0];
     return ST_OK;
 }
 
@@ -90,19 +97,27 @@ static struct mat_source expert_of(const struct call * c, int64_t expert) {
 }
 
 // The rows of src1 that one expert gets, in the kernel's form.
-static struct view rows_view(const struct call * c, int64_t n) {
-    struct mat_source rows = {
-        .view = view_contiguous(GGML_TYPE_F32, (int64_t[]){c->as->ne[0], n, 1, 1}, NULL)};
+static struct view rows_view(const struct call * c, int64_t k, int64_t n) {
+    struct mat_source rows = {.view =
+                                  view_contiguous(GGML_TYPE_F32, (int64_t[]){k, n, 1, 1}, NULL)};
     return mat_packed(&rows, c->precise ? MAT_RIGHT : MAT_HI, NULL);
 }
 
-static enum status plan_expert(const struct mat_world * w, const struct call * c, int64_t expert,
-                               int64_t n_rows, struct mat_plan * out, struct error * err) {
+// a: an expert's weights, as they are or padded.
+static enum status plan_expert(const struct mat_world * w, const struct call * c,
+                               const struct mat_source * a, int64_t n_rows, struct mat_plan * out,
+                               struct error * err) {
     int64_t n = mat_padded_rows(n_rows);
-    struct mat_source a = expert_of(c, expert);
-    struct view b = rows_view(c, n);
+    struct view b = rows_view(c, a->view.ne[0], n);
     struct view result = view_contiguous(GGML_TYPE_F32, (int64_t[]){c->as->ne[1], n, 1, 1}, NULL);
-    return mat_plan_prepared(*w, &a, c->precise, &b, &result, out, err);
+    return mat_plan_prepared(*w, a, c->precise, &b, &result, out, err);
+}
+
+// How one expert lies when it is padded.
+static struct mat_source padded_of(const struct call * c) {
+    struct mat_source one = expert_of(c, 0), padded = {0};
+    mat_padded(&one, &padded.view);
+    return padded;
 }
 
 // One row of the result as a product: dst = as[:, :, expert] * b.
@@ -130,6 +145,20 @@ static void set_product(const struct call * c, int64_t expert, int64_t row, stru
     node->src[2] = NULL;
 }
 
+// The same with weights and a row that are padded.
+static void set_padded(const struct call * c, const struct view * weights, char * row,
+                       struct product * out) {
+    struct ggml_tensor *a = &out->a, *b = &out->b;
+    a->ne[0] = b->ne[0] = c->k;
+    a->data = weights->data;
+    b->data = row;
+    for (int d = 1; d < GGML_MAX_DIMS; d++) {
+        a->nb[d] = weights->nb[d];
+        b->nb[d] = (size_t) c->k * sizeof(float);
+    }
+    a->view_src = b->view_src = NULL;
+}
+
 enum status expert_check(const struct mat_world * w, const struct ggml_tensor * node,
                          struct error * err) {
     struct call c;
@@ -143,11 +172,15 @@ enum status expert_check(const struct mat_world * w, const struct ggml_tensor * 
     struct mat_world own = *w;
     own.panel = c.weights.panel;
     st = mat_plan_node(own, &one.node, &alone, err);
-    // Any expert may get any number of the rows.
+    // Any expert may get any number of the rows; padded or, where there is no memory for that, not.
+    const struct mat_source weights[] = {expert_of(&c, 0), padded_of(&c)};
     int64_t most = c.n_slots * c.n_tokens, n = 1;
     while (st == ST_OK && n <= most) {
         struct mat_plan p;
-        st = plan_expert(w, &c, 0, n, &p, err);
+        st = plan_expert(w, &c, &weights[0], n, &p, err);
+        if (st == ST_OK && c.pads) {
+            st = plan_expert(w, &c, &weights[1], n, &p, err);
+        }
         n = mat_padded_rows(n) + 1;
     }
     return st;
@@ -205,6 +238,7 @@ static char * row_of(const struct ggml_tensor * t, int64_t slot, int64_t token) 
 static void gather(const struct call * c, const struct job * j, float * row) {
     const struct view * to = &j->plan.b.kernel;
     for (int64_t i = 0; i < j->n_rows; i++) {
+        memset(to->data + (size_t) i * to->nb[1], 0, to->nb[1]); // what is padded stays so
         const char * from = row_of(c->b, j->rows[i] % c->n_slots, j->rows[i] / c->n_slots);
         host_load_row(c->b->type, from, c->b->nb[0], c->b->ne[0], row);
         mat_put_row(row, c->b->ne[0], c->precise ? MAT_RIGHT : MAT_HI,
@@ -270,7 +304,12 @@ static enum status plan_job(struct hsa_stream * s, const struct call * c, int64_
     struct mat_world w = mat_world_of(s->device);
     enum mat_pieces pieces = c->precise ? MAT_LEFT : MAT_HI;
     struct mat_source weights = expert_of(c, expert);
-    enum status st = plan_expert(&w, c, expert, j->n_rows, &j->plan, err);
+    enum status st = c->pads ? mat_shadow(s, c->as, &weights, MAT_PADDED, &j->shadow, err) : ST_OK;
+    if (st == ST_OK && j->shadow) {
+        struct mat_source padded = {.view = shadow_view(j->shadow)};
+        return plan_expert(&w, c, &padded, j->n_rows, &j->plan, err);
+    }
+    st = st == ST_OK ? plan_expert(&w, c, &weights, j->n_rows, &j->plan, err) : st;
     if (st == ST_OK && !mat_stands(&weights, pieces) && !mat_streams(&weights, pieces)) {
         st = mat_shadow(s, c->as, &weights, pieces, &j->shadow, err);
     }
@@ -306,13 +345,13 @@ static enum status end_group(struct hsa_stream * s, const struct call * c, struc
 
 // Experts with several rows each.
 static enum status run_together(struct hsa_stream * s, const struct call * c,
-                                const struct sorted * by, struct group * g, float * row,
-                                struct error * err) {
+                                const struct sorted * by, int64_t least, struct group * g,
+                                float * row, struct error * err) {
     enum status st = stream_wait(s, err); // the rows may be results that are still on their way
     touch_tensor(s->device->agent, c->b);
     for (int64_t e = 0; e < c->n_experts && st == ST_OK; e++) {
         int64_t begin = e ? by->end[e - 1] : 0, n_rows = by->end[e] - begin;
-        if (n_rows < 2) {
+        if (n_rows < least) {
             continue;
         }
         struct job j = {.rows = by->rows + begin, .n_rows = n_rows};
@@ -334,28 +373,98 @@ static enum status run_together(struct hsa_stream * s, const struct call * c,
     return end_group(s, c, g, row, err);
 }
 
-// An expert with one row: as any node, planned before where one like it was.
-static enum status run_alone(struct hsa_stream * s, const struct call * c, int64_t expert,
-                             int64_t row, struct error * err) {
-    struct product p;
-    bool done;
-    set_product(c, expert, row, &p);
-    enum status st = kept_node(s, &p.node, &done, err);
-    if (st == ST_OK && !done) {
-        st = mat_compute(s, &p.node, err);
-        kept_end(s, st == ST_OK);
+// Rows of src1 with zeros behind them, in scratch.
+struct padded_rows {
+    char * room; // NULL: none
+    unsigned resets;
+};
+
+static enum status pad_rows(struct hsa_stream * s, const struct call * c, struct padded_rows * out,
+                            struct error * err) {
+    const int64_t ne[] = {c->k, c->b->ne[1], c->b->ne[2], 1};
+    struct view from = view_of(c->b), all = view_contiguous(GGML_TYPE_F32, ne, NULL), to = all;
+    to.ne[0] = from.ne[0];
+    if (!moves_can(s->device->npu, &from, &to)) {
+        return ST_OK;
     }
+    char * room;
+    enum status st = stream_scratch(s, view_bytes(&all), &room, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    all.data = to.data = room;
+    touch_begin(s->device->agent, &all);
+    memset(room, 0, view_bytes(&all));
+    touch_end(s->device->agent, &all);
+    st = moves_send(s, &from, &to, err);
+    *out = (struct padded_rows){st == ST_OK ? room : NULL, s->n_resets};
     return st;
+}
+
+// As any node, planned before where one like it was. A product that wants scratch of its own cannot
+// have operands there: *done tells.
+static enum status run_product(struct hsa_stream * s, const struct product * p, bool in_scratch,
+                               bool * done, struct error * err) {
+    enum status st = kept_node(s, &p->node, done, err);
+    if (st != ST_OK || *done) {
+        return st;
+    }
+    if (in_scratch) {
+        struct mat_plan plan;
+        st = mat_plan_node(mat_world_of(s->device), &p->node, &plan, err);
+        if (st != ST_OK || mat_scratch(&plan) > 0) {
+            kept_void(s->npu->kept);
+            return ST_OK;
+        }
+    }
+    *done = true;
+    st = mat_compute(s, &p->node, err);
+    kept_end(s, st == ST_OK);
+    return st;
+}
+
+// An expert with one row.
+static enum status run_alone(struct hsa_stream * s, const struct call * c, int64_t expert,
+                             int64_t row, struct padded_rows * rows, struct error * err) {
+    struct product p;
+    struct shadow * shadow = NULL;
+    struct mat_source weights = expert_of(c, expert);
+    bool done = false;
+    enum status st = c->pads ? mat_shadow(s, c->as, &weights, MAT_PADDED, &shadow, err) : ST_OK;
+    if (st == ST_OK && shadow && (!rows->room || rows->resets != s->n_resets)) {
+        *rows = (struct padded_rows){0};
+        st = pad_rows(s, c, rows, err);
+    }
+    set_product(c, expert, row, &p);
+    if (st == ST_OK && shadow && rows->room) {
+        struct product padded = p;
+        struct view view = shadow_view(shadow);
+        int64_t at = row % c->n_slots % c->b->ne[1] + row / c->n_slots * c->b->ne[1];
+        padded.node.src[0] = &padded.a;
+        padded.node.src[1] = &padded.b;
+        set_padded(c, &view, rows->room + (size_t) at * (size_t) c->k * sizeof(float), &padded);
+        st = run_product(s, &padded, true, &done, err);
+    }
+    if (done) {
+        npu_hold(s, shadow);
+    } else if (shadow) {
+        shadow_release(shadow);
+    }
+    return st == ST_OK && !done ? run_product(s, &p, false, &done, err) : st;
 }
 
 static enum status run_all(struct hsa_stream * s, const struct call * c, const struct sorted * by,
                            struct error * err) {
+    // All rows are padded at once, which is not for many.
+    int64_t least = c->pads && c->n_slots * c->n_tokens > MAT_FEW_ROWS ? 1 : 2;
+    struct padded_rows rows = {0};
     enum status st = ST_OK;
     bool several = false;
     for (int64_t e = 0; e < c->n_experts && st == ST_OK; e++) {
         int64_t begin = e ? by->end[e - 1] : 0, n_rows = by->end[e] - begin;
-        several |= n_rows > 1;
-        st = n_rows == 1 ? run_alone(s, c, e, by->rows[begin], err) : ST_OK;
+        bool alone = n_rows == 1 && least == 2;
+        several |= n_rows > 0 && !alone;
+        st = alone ? run_alone(s, c, e, by->rows[begin], &rows, err) : ST_OK;
     }
     if (st != ST_OK || !several) {
         return st;
@@ -364,7 +473,7 @@ static enum status run_all(struct hsa_stream * s, const struct call * c, const s
     float * row = NULL;
     st = g ? host_row_alloc(c->b->ne[0], &row, err)
            : error_set(err, ST_NO_MEMORY, "no memory for the products of experts");
-    st = st == ST_OK ? run_together(s, c, by, g, row, err) : st;
+    st = st == ST_OK ? run_together(s, c, by, least, g, row, err) : st;
     free(g);
     free(row);
     return st;

@@ -60,6 +60,40 @@ struct view mat_packed(const struct mat_source * s, enum mat_pieces pieces, void
                            (int64_t[]){k, ne[!s->columns], ne[2], ne[3]}, data);
 }
 
+// ---- blocks ----
+
+bool mat_padded(const struct mat_source * s, struct view * out) {
+    enum { MOST_BLOCKS = 3 };
+    struct mat_source padded = *s;
+    struct view * v = &padded.view;
+    int64_t block = ggml_blck_size(v->type);
+    if (s->columns || block == 1 || v->nb[0] != ggml_type_size(v->type) || mat_streams(s, MAT_HI)) {
+        return false;
+    }
+    for (int n = 1; n <= MOST_BLOCKS; n++) {
+        const int64_t ne[] = {s->view.ne[0] + n * block, v->ne[1], v->ne[2], v->ne[3]};
+        *v = view_contiguous(v->type, ne, NULL);
+        if (mat_streams(&padded, MAT_HI)) {
+            *out = *v;
+            return true;
+        }
+    }
+    return false;
+}
+
+void mat_stage_padded(const struct mat_source * s, const struct view * out) {
+    const struct view * v = &s->view;
+    size_t bytes = ggml_row_size(v->type, v->ne[0]);
+    char * to = out->data;
+    for (int64_t row = 0; row < v->ne[1] * v->ne[2] * v->ne[3]; row++, to += out->nb[1]) {
+        const char * from = v->data + (size_t) (row % v->ne[1]) * v->nb[1] +
+                            (size_t) (row / v->ne[1] % v->ne[2]) * v->nb[2] +
+                            (size_t) (row / v->ne[1] / v->ne[2]) * v->nb[3];
+        memcpy(to, from, bytes);
+        memset(to + bytes, 0, out->nb[1] - bytes);
+    }
+}
+
 // ---- bf16 ----
 
 // To nearest even; a NaN stays one.

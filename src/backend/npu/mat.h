@@ -13,8 +13,13 @@
 #define MAT_K_MULTIPLE AIE_PRODUCT_K
 #define MAT_FEW_ROWS   16 // of b, for which there are kernels that want little else
 
-enum mat_pieces { MAT_HI = 0, MAT_LEFT = 1, MAT_RIGHT = 2 }; // CONVERT's parameter, or
-#define MAT_HI_MANY 3 // MAT_HI, where products of many rows are
+enum mat_pieces {
+    MAT_HI = 0, // these four are CONVERT's parameter
+    MAT_LEFT = 1,
+    MAT_RIGHT = 2,
+    MAT_HI_MANY = 3, // MAT_HI, where products of many rows are
+    MAT_PADDED = 4,  // quantized blocks as they are, rows padded to where kernels take them
+};
 
 // ---- mat-stage.c: operands laid out by the host ----
 
@@ -37,6 +42,10 @@ bool mat_can_stage(const struct mat_source * s);
 struct view mat_packed(const struct mat_source * s, enum mat_pieces pieces, void * data);
 enum status mat_stage(const struct mat_source * s, enum mat_pieces pieces, char * out,
                       struct error * err);
+// Rows of blocks whose length no kernel takes, with blocks of zeros behind each; false: there is no
+// need of that, or no help.
+bool mat_padded(const struct mat_source * s, struct view * out);
+void mat_stage_padded(const struct mat_source * s, const struct view * out);
 // A row of k floats as bf16 pieces, each padded with zeros.
 void mat_put_row(const float * row, int64_t k, enum mat_pieces pieces, uint16_t * out);
 

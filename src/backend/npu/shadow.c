@@ -89,13 +89,23 @@ struct shadow * shadow_find(struct shadows * all, const struct mat_source * sour
 
 static struct shadow * make(struct shadows * all, const struct mat_source * source,
                             enum mat_pieces pieces) {
-    struct view view = mat_packed(source, pieces, NULL);
+    struct view view;
+    if (pieces != MAT_PADDED) {
+        view = mat_packed(source, pieces, NULL);
+    } else if (!mat_padded(source, &view)) {
+        return NULL;
+    }
     struct shadow * s = calloc(1, sizeof *s);
     view.data = s ? hsac_alloc(all->agent, HSAC_POOL_DATA, view_bytes(&view)) : NULL;
     if (view.data) {
         touch_begin(all->agent, &source->view);
     }
-    bool ok = view.data && mat_stage(source, pieces, view.data, NULL) == ST_OK;
+    bool ok = view.data && pieces == MAT_PADDED;
+    if (ok) {
+        mat_stage_padded(source, &view);
+    } else if (view.data) {
+        ok = mat_stage(source, pieces, view.data, NULL) == ST_OK;
+    }
     if (view.data) {
         touch_end(all->agent, &view);
     }
