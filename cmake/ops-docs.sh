@@ -40,7 +40,10 @@ fi
 sed -n 's/^    {GGML_OP_\([A-Z_]*\), .*/\1/p' "$sources/src/backend/npu/host-nodes.c" >"$work/host"
 # Those of the table in steps.c.
 sed -n 's/^    {"\([A-Z0-9_]*\)", steps_.*/\1/p' "$sources/src/backend/npu/steps.c" >"$work/steps"
-for file in hsa gpu cpu kernels host steps; do
+# The ops of ggml, but for views and for those that stand for a family.
+sed -n 's/^ *GGML_OP_\([A-Z0-9_]*\),.*/\1/p; s/^ *GGML_OP_\([A-Z0-9_]*\) = 0,.*/\1/p' "$bin/../include/ggml.h" |
+    grep -v -x -E 'NONE|RESHAPE|VIEW|PERMUTE|TRANSPOSE|UNARY|GLU|COUNT|POOL_MAX|POOL_AVG|POOL_COUNT' >"$work/ops" || true
+for file in hsa gpu cpu kernels host steps ops; do
     [ -s "$work/$file" ] || { echo "ops-docs.sh: nothing to read for '$file'" >&2; exit 1; }
 done
 
@@ -50,7 +53,8 @@ done
 } >"$work/ops.csv"
 
 # Fields of a line, split at the quotes: 4 is the op, 6 its parameters, 10 whether it is supported.
-awk -F'"' -v kernels="$work/kernels" -v host="$work/host" -v steps="$work/steps" -v cpu="$work/cpu" -v gpu="$work/gpu" '
+awk -F'"' -v kernels="$work/kernels" -v host="$work/host" -v steps="$work/steps" -v cpu="$work/cpu" -v gpu="$work/gpu" \
+    -v ops="$work/ops" '
 function note_types(op, params,    rest, t) {
     rest = params
     while (match(rest, /type[a-z_]*=[A-Za-z0-9_]+/)) {
@@ -93,11 +97,15 @@ BEGIN {
     why["UPSCALE"] = "weights between elements, by places that are no multiples"
     why["GET_ROWS_BACK"] = "rows are added where an index says"
     why["LIGHTNING_INDEXER"] = why["DSV4_HC_COMB"] = why["DSV4_HC_PRE"] = why["DSV4_HC_POST"] = "of one model"
+    while ((getline line < ops) > 0) {
+        all_ops[++n_ops] = line
+    }
     FS = "\""
     while ((getline < cpu) > 0) {
         if (!($4 in theirs)) {
             cpu_order[++n_cpu] = $4
         }
+        has_case[$4] = 1
         theirs[$4] += $10 == "1"
         case_of_cpu[$4, $6] = $10 == "1"
     }
@@ -189,7 +197,18 @@ END {
         gpu_row(gpu_order[i])
     }
     print ""
-    print "The rest is of quantized types, or of 8 and 16 bit integers. Names of several ops are graphs of these."
+    print "The rest is of types that no kernel has, or of 8 and 16 bit integers. Names of several ops are graphs of these."
+    print ""
+    print "## Without a case"
+    print ""
+    print "`test-backend-ops` has no case of these, so that no table counts them:"
+    line = ""
+    for (i = 1; i <= n_ops; i++) {
+        if (!has_case[all_ops[i]]) {
+            line = line (line == "" ? "" : ", ") all_ops[i]
+        }
+    }
+    print line "."
 }' "$work/hsa" >"$work/ops.md"
 
 mv "$work/ops.csv" "$docs/ops.csv"

@@ -27,3 +27,14 @@ if out=$(sh "$script" "$dir" "$dir/docs" 2>&1); then
 fi
 case $out in *"it broke"*) ;; *) echo "test-ops-docs: the program's words are lost: $out"; exit 1 ;; esac
 [ "$(cat "$dir/docs/ops.md")" = old ] || { echo "test-ops-docs: the page was written"; exit 1; }
+
+# A whole list makes one, and it names the ops of ggml that the list has no case of.
+cat >"$dir/bin/test-backend-ops" <<'END'
+#!/bin/sh
+echo "\"$3\",\"ADD\",\"type=f32\",\"support\",\"1\",\"\",\"\""
+END
+mkdir -p "$dir/include"
+printf '        GGML_OP_NONE = 0,\n\n        GGML_OP_ADD,\n        GGML_OP_WIN_PART,\n        GGML_OP_COUNT,\n' \
+    >"$dir/include/ggml.h"
+out=$(sh "$script" "$dir" "$dir/docs" 2>&1) || { echo "test-ops-docs: no page: $out"; exit 1; }
+grep -q '^WIN_PART\.$' "$dir/docs/ops.md" || { echo "test-ops-docs: WIN_PART is not named"; tail -n 5 "$dir/docs/ops.md"; exit 1; }
