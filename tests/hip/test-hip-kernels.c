@@ -60,7 +60,7 @@ static struct rocm_kernels * open_emulated(const char * arch, const char * compi
 }
 
 // Of so many modules one, the next one on the next GPU.
-enum { PARTS = 9 };
+enum { PARTS = 12 };
 
 static void run_part(const char * arch, const char * compiler, int part, int parts) {
     struct rocm_kernels * k = open_emulated(arch, compiler);
@@ -91,12 +91,12 @@ static void test_gfx90a(void ** state) {
 
 static void test_gfx942(void ** state) {
     (void) state;
-    run_part("gfx942", "clang", 3, PARTS);
+    run_part("gfx942", "clang", 4, PARTS);
 }
 
 static void test_gfx1100(void ** state) {
     (void) state;
-    run_part("gfx1100", "clang", 6, PARTS);
+    run_part("gfx1100", "clang", 8, PARTS);
 }
 
 static const char * one_arch;
