@@ -48,7 +48,7 @@ static int show(struct hip_cache * cache, bool verify) {
     struct hip_totals totals;
     struct error err = {0};
     struct hip_toolchain current = {.root = cache->root};
-    if (verify && hip_toolchain_find(&current, NULL, &err) != ST_OK) {
+    if (verify && hip_toolchain_find(&current, hip_compiler_choice(NULL), &err) != ST_OK) {
         return say_failed(err.text);
     }
     enum status st =

@@ -1,7 +1,9 @@
 // rocm-kernels-compile: code objects ahead of time, several compilers at once.
 #include "rocm-kernels.h"
 
+#include "base/gpus.h"
 #include "base/out.h"
+#include "progress-line.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char all_archs[] = "gfx908,gfx90a,gfx942,gfx1100,gfx1101,gfx1102";
+static const char all_archs[] = "all";
 
 struct job {
     char arch[HIP_ARCH_MAX]; // "": that of the GPU here
@@ -26,6 +28,7 @@ struct job {
 
 struct compile {
     const char *arch, *compiler, *output_dir;
+    struct buf archs; // the text that arch is, where it was not given
     bool all, force;
     int n_threads;
     char ** files; // sources that were read, to be freed
@@ -34,7 +37,7 @@ struct compile {
     int n_jobs;
     struct rocm_kernels * k;
     atomic_int next, ended;
-    bool progress;
+    struct progress_line progress;
 };
 
 // ---- what is to be done ----
@@ -54,7 +57,17 @@ static bool add_file(struct compile * c, const char * path, char ** name) {
     c->files[c->n_files++] = (char *) text;
     *name = strndup(start, strcspn(start, "."));
     c->files[c->n_files++] = *name;
-    return *name && !memchr(text, 0, size);
+    const uint8_t * nul = memchr(text, 0, size);
+    if (!*name || nul) {
+        nul ? error_set(&err, ST_INVALID,
+                        "%.300s: byte %zu is NUL, which no source has: is it UTF-16, or a code "
+                        "object?",
+                        path, (size_t) (nul - text))
+            : error_set(&err, ST_NO_MEMORY, "no memory");
+        say_failed(err.text);
+        return false;
+    }
+    return true;
 }
 
 static bool add_job(struct compile * c, const char * name, const char * source) {
@@ -78,6 +91,39 @@ static bool add_job(struct compile * c, const char * name, const char * source) 
         p = p && p[n] ? p + n + 1 : NULL;
     } while (p);
     return true;
+}
+
+// For all: those of the table that a compiler here knows; of the others it is said why not. For
+// none: that of the GPU here; where there is none, each job will tell.
+static int name_archs(struct compile * c) {
+    struct hip_toolchain toolchain = {.root = -1};
+    bool all = c->arch && !strcmp(c->arch, all_archs);
+    const char * here = c->arch ? NULL : rocm_kernels_arch(c->k, NULL);
+    if (here) {
+        buf_printf(&c->archs, "%s", here);
+    }
+    if (all) {
+        hip_toolchain_find(&toolchain, hip_compiler_choice(c->compiler), NULL);
+    }
+    for (int i = 0; all && i < GPU_NAMES; i++) {
+        struct hip_compilers compilers;
+        if (!gpu_names[i].in_all) {
+            continue;
+        }
+        hip_toolchain_compilers(&toolchain, gpu_names[i].name, &compilers);
+        if (compilers.why.status == ST_UNSUPPORTED) {
+            fprintf(stderr, PROGRAM ": left out: %s\n", compilers.why.text);
+        } else {
+            buf_printf(&c->archs, "%s%s", c->archs.size ? "," : "", gpu_names[i].name);
+        }
+        hip_compilers_free(&compilers);
+    }
+    hip_toolchain_free(&toolchain);
+    if (c->archs.failed) {
+        return say_failed("no memory");
+    }
+    c->arch = c->archs.size ? (const char *) c->archs.data : c->arch;
+    return EXIT_OK;
 }
 
 // ---- doing it ----
@@ -119,9 +165,7 @@ static void * work(void * user) {
         }
         job->done = true;
         int ended = atomic_fetch_add(&c->ended, 1) + 1;
-        if (c->progress) {
-            fprintf(stderr, "\r%d of %d \033[K", ended, c->n_jobs);
-        }
+        progress_line_tell(&c->progress, seconds_now(), "%d of %d", ended, c->n_jobs);
     }
     return NULL;
 }
@@ -129,6 +173,7 @@ static void * work(void * user) {
 static void run_threads(struct compile * c) {
     pthread_t threads[64];
     int n = 0;
+    progress_line_begin(&c->progress, stderr, PROGRAM, seconds_now());
     for (; n < c->n_threads - 1 && n < 64; n++) {
         if (pthread_create(&threads[n], NULL, work, c) != 0) {
             break;
@@ -138,9 +183,7 @@ static void run_threads(struct compile * c) {
     for (int i = 0; i < n; i++) {
         pthread_join(threads[i], NULL);
     }
-    if (c->progress) {
-        fprintf(stderr, "\r\033[K");
-    }
+    progress_line_end(&c->progress);
 }
 
 // What is wrong, without what it is wrong with: "unary_f32 for gfx90a: no compiler" of 37 modules
@@ -245,7 +288,7 @@ static int parse(struct compile * c, int argc, char ** argv) {
             if (!value || !*value) {
                 return say_usage("%s wants a value", word);
             }
-            c->arch = field != 0 ? c->arch : strcmp(value, "all") ? value : all_archs;
+            c->arch = field == 0 ? value : c->arch;
             c->compiler = field == 1 ? value : c->compiler;
             c->output_dir = field == 2 ? value : c->output_dir;
             c->n_threads = field == 3 ? atoi(value) : c->n_threads;
@@ -310,15 +353,11 @@ int run_compile(int argc, char ** argv) {
     struct compile c = {.n_threads = cores < 1    ? 1
                                      : cores > 64 ? 64
                                                   : (int) cores,
-                        .progress = isatty(STDERR_FILENO),
                         .files = calloc((size_t) argc * 2, sizeof *c.files)};
     int status = c.files ? parse(&c, argc, argv) : EXIT_BAD_INPUT;
 #ifdef ROCM_KERNELS_TARGETS
     c.arch = c.arch ? c.arch : ROCM_KERNELS_TARGETS;
 #endif
-    if (status == EXIT_OK) {
-        status = collect(&c, argc, argv);
-    }
     if (status == EXIT_OK && c.force) {
         setenv("CANDLE_ROCM_FORCE_RECOMPILE", "1", 1);
     }
@@ -328,7 +367,10 @@ int run_compile(int argc, char ** argv) {
     }
     if (status == EXIT_OK) {
         c.k = open_manager(NULL, c.compiler);
-        status = c.k ? EXIT_OK : EXIT_BAD_INPUT;
+        status = c.k ? name_archs(&c) : EXIT_BAD_INPUT;
+    }
+    if (status == EXIT_OK) {
+        status = collect(&c, argc, argv);
     }
     if (status == EXIT_OK) {
         double start = seconds_now();
@@ -339,6 +381,7 @@ int run_compile(int argc, char ** argv) {
     for (int i = 0; i < c.n_files; i++) {
         free(c.files[i]);
     }
+    buf_free(&c.archs);
     free(c.files);
     free(c.jobs);
     return status;

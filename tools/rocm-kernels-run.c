@@ -3,17 +3,18 @@
 #include "rocm-kernels.h"
 
 #include "gpu-bench.h"
+#include "progress-line.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct trial {
     const struct hip_bench * bench;
     struct hip_check total;
     int n, wrong;
-    bool verbose, progress;
+    bool verbose;
+    struct progress_line progress;
     bool stopped;      // nothing can be run here, whatever the kernel
     const char * only; // NULL: all of the module
 };
@@ -34,11 +35,10 @@ static bool try_kernel(void * user, const char * kernel) {
     t->wrong += !right;
     t->total.cases += one.cases;
     t->total.elements += one.elements;
-    if (t->progress) {
-        fprintf(stderr, "\r%d %s\033[K", t->n, kernel);
-    }
+    progress_line_tell(&t->progress, seconds_now(), "%d kernels, %s", t->n, kernel);
     if (!right) {
-        fprintf(stderr, "%s" PROGRAM ": %s\n", t->progress ? "\r\033[K" : "", err.text);
+        progress_line_clear(&t->progress);
+        fprintf(stderr, PROGRAM ": %s\n", err.text);
     } else if (t->verbose && !in_json) {
         printf("%-28s right in %llu cases, %.0f ms\n", kernel, (unsigned long long) one.cases,
                (seconds_now() - start) * 1e3);
@@ -71,15 +71,46 @@ static void show_total(const struct trial * t, const char * device) {
     json_put(&answer, "elements", json_size(t->total.elements));
 }
 
+static int count_gpus(struct hsac * runtime) {
+    int n = 0;
+    for (int i = 0; i < hsac_agent_count(runtime); i++) {
+        n += hsac_agent_kind(hsac_agent_get(runtime, i)) == HSAC_GPU;
+    }
+    return n;
+}
+
+// The runtime's own advice is for NPUs as well, and an emulated one would not help here.
+static int say_no_gpu(int device, int gpus) {
+    const char * emulate = getenv("GGML_HSA_EMULATE");
+    struct error err = {0};
+    if (gpus) {
+        error_set(&err, ST_NOT_FOUND, "--device %d: there is no such GPU; the last is %d", device,
+                  gpus - 1);
+    } else if (emulate && *emulate) {
+        error_set(&err, ST_NOT_FOUND,
+                  "GGML_HSA_EMULATE=%.60s has no GPU to run kernels on; set it to gfx1100",
+                  emulate);
+    } else {
+        error_set(&err, ST_NOT_FOUND,
+                  "there is no GPU to run kernels on: it wants the amdgpu driver (/dev/kfd) and "
+                  "ROCr (libhsa-runtime64); GGML_HSA_EMULATE=gfx1100 makes an emulated one "
+                  "(`ggml-hsa doctor` says more)");
+    }
+    return say_failed(err.text);
+}
+
 int run_run(int argc, char ** argv) {
     const char * compiler = NULL;
     int device = 0, words = 0;
-    struct trial t = {.progress = isatty(STDERR_FILENO)};
+    struct trial t = {.n = 0};
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--verbose")) {
             t.verbose = true;
         } else if (!strcmp(argv[i], "--device") && i + 1 < argc) {
             device = atoi(argv[++i]);
+            if (device < 0) {
+                return say_usage("--device wants a number from 0");
+            }
         } else if (!strcmp(argv[i], "--compiler") && i + 1 < argc) {
             compiler = argv[++i];
         } else if (argv[i][0] == '-' && strcmp(argv[i], "--all")) {
@@ -99,11 +130,15 @@ int run_run(int argc, char ** argv) {
     }
     int status = EXIT_OK;
     struct hsac * runtime = open_runtime(&err);
-    if (!runtime || hip_bench_open(k, runtime, device, &bench, &err) != ST_OK) {
+    int gpus = runtime ? count_gpus(runtime) : 0;
+    if ((runtime || err.status == ST_NOT_FOUND) && device >= gpus) {
+        status = say_no_gpu(device, gpus);
+    } else if (!runtime || hip_bench_open(k, runtime, device, &bench, &err) != ST_OK) {
         status = say_failed(err.text);
     }
     if (bench) {
         t.bench = hip_bench_of(bench);
+        progress_line_begin(&t.progress, stderr, PROGRAM, seconds_now());
         for (int i = 1; i < argc && status == EXIT_OK && !t.stopped; i++) {
             if (!strcmp(argv[i], "--all")) {
                 for (int m = 0; m < rocm_modules_count() && !t.stopped; m++) {
@@ -115,9 +150,7 @@ int run_run(int argc, char ** argv) {
                 i += strcmp(argv[i], "--verbose") != 0;
             }
         }
-        if (t.progress) {
-            fprintf(stderr, "\r\033[K");
-        }
+        progress_line_end(&t.progress);
         if (t.stopped) {
             fprintf(stderr, PROGRAM ": the others are not tried\n");
         }

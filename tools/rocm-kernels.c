@@ -220,6 +220,9 @@ static int run_list(int argc, char ** argv) {
 
 // ---- command line ----
 
+// " gfx908 gfx90a ..."
+#define NAME_true(name)  " " #name
+#define NAME_false(name) ""
 static const struct {
     const char * name;
     const char * summary;
@@ -244,8 +247,12 @@ static const struct {
      "usage: " PROGRAM " compile [MODULE | FILE.hip]... [--all] [--arch A[,B...]] [--jobs N]\n"
      "                    [--compiler C] [--force] [--output-dir D] [--json]\n\n"
      "  --all          every module of the library\n"
-     "  --arch         gfx90a, gfx1100 ...; `all` is "
-     "gfx908,gfx90a,gfx942,gfx1100,gfx1101,gfx1102;\n"
+     "  --arch         gfx90a, gfx1100 ...; `all` is, where a compiler here knows them,\n"
+     "                "
+#define GPU(name, mach, hip, clang, in_all) NAME_##in_all(name)
+#include "base/gpus.def"
+#undef GPU
+     ";\n"
      "                 if not given, the GPU_TARGETS that this was built with, else the GPU that "
      "is\n"
      "                 here\n"

@@ -5,22 +5,12 @@
 // size, u64 length of its name, and the name: "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-".
 #include "hip-impl.h"
 
+#include "base/gpus.h"
+
 #include <string.h>
 
 static const char magic[] = "__CLANG_OFFLOAD_BUNDLE__";
 enum { MAGIC = sizeof magic - 1, MAX_ENTRIES = 256 };
-
-// The machine number in the low byte of an ELF's flags. An architecture that is not here is taken
-// at the compiler's word.
-static const struct {
-    const char * arch;
-    uint8_t number;
-} machines[] = {
-    {"gfx900", 0x2c},  {"gfx906", 0x2f},  {"gfx908", 0x30},  {"gfx90a", 0x3f},  {"gfx940", 0x40},
-    {"gfx942", 0x4c},  {"gfx1010", 0x33}, {"gfx1030", 0x36}, {"gfx1100", 0x41}, {"gfx1101", 0x46},
-    {"gfx1102", 0x47}, {"gfx1103", 0x44}, {"gfx1150", 0x43}, {"gfx1151", 0x4a}, {"gfx1152", 0x55},
-    {"gfx1200", 0x48}, {"gfx1201", 0x4e},
-};
 
 static enum status check_elf(const uint8_t * elf, size_t size, const char * arch,
                              struct error * err) {
@@ -34,12 +24,10 @@ static enum status check_elf(const uint8_t * elf, size_t size, const char * arch
                          "an ELF file of type %u for machine %u, not a code object", kind & 0xffff,
                          kind >> 16);
     }
-    for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
-        if (!strcmp(arch, machines[i].arch) && (flags & 0xff) != machines[i].number) {
-            return error_set(err, ST_CORRUPT,
-                             "a code object for machine 0x%02x, not for %s (0x%02x)", flags & 0xff,
-                             arch, machines[i].number);
-        }
+    const struct gpu_name * gpu = gpu_by_name(arch); // what is not there, at the compiler's word
+    if (gpu && (flags & 0xff) != gpu->mach) {
+        return error_set(err, ST_CORRUPT, "a code object for machine 0x%02x, not for %s (0x%02x)",
+                         flags & 0xff, arch, gpu->mach);
     }
     return ST_OK;
 }

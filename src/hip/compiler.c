@@ -5,6 +5,7 @@
 #include "hip-impl.h"
 
 #include "base/dir.h"
+#include "base/gpus.h"
 #include "base/process.h"
 
 #include <errno.h>
@@ -31,27 +32,17 @@ void hip_compiler_flags(enum hip_compiler_kind kind, const char * arch, struct b
     }
 }
 
-// The first HIP that knows an architecture; those that are not here are as old as the hills.
-static const struct {
-    const char * arch;
-    int major, minor;
-} since[] = {
-    {"gfx942", 6, 0},  {"gfx950", 7, 0},  {"gfx1100", 5, 5}, {"gfx1101", 5, 5},
-    {"gfx1102", 5, 5}, {"gfx1103", 5, 7}, {"gfx1150", 6, 3}, {"gfx1151", 6, 3},
-    {"gfx1152", 6, 4}, {"gfx1153", 7, 0}, {"gfx1200", 6, 3}, {"gfx1201", 6, 3},
-};
-
-static bool hipcc_knows(const char * version, const char * arch) {
+static bool hipcc_knows(const char * version, const struct gpu_name * gpu) {
     int major = 0, minor = 0;
-    if (sscanf(version, "%9d.%9d", &major, &minor) < 1) {
+    if (!gpu || sscanf(version, "%9d.%9d", &major, &minor) < 1) {
         return true; // it does not say: try
     }
-    for (size_t i = 0; i < sizeof since / sizeof since[0]; i++) {
-        if (!strcmp(arch, since[i].arch)) {
-            return major > since[i].major || (major == since[i].major && minor >= since[i].minor);
-        }
-    }
-    return true;
+    return major * 100 + minor >= gpu->hip;
+}
+
+static bool clang_knows(struct hip_toolchain * t, const struct gpu_name * gpu) {
+    char version[HIP_VERSION_MAX];
+    return !gpu || !gpu->clang || !hip_toolchain_clang(t, version) || atoi(version) >= gpu->clang;
 }
 
 // ---- finding ----
@@ -97,6 +88,11 @@ static char * find_clang(void) {
         plain = NULL;
     }
     return plain;
+}
+
+const char * hip_compiler_choice(const char * asked) {
+    const char * set = secure_getenv("ROCM_KERNELS_COMPILER");
+    return asked ? asked : set && *set ? set : NULL;
 }
 
 enum status hip_toolchain_find(struct hip_toolchain * t, const char * choice, struct error * err) {
@@ -292,15 +288,22 @@ void hip_toolchain_compilers(struct hip_toolchain * t, const char * arch,
     if (t->hipcc) {
         hip_toolchain_ask(t);
     }
-    // One that does not know the architecture is asked only where there is no other, for what it
-    // says is then the best error there is.
-    if (t->hipcc && (hipcc_knows(t->hipcc_version, arch) || !t->clang)) {
+    // A hipcc that does not know the architecture is asked only where there is no other, for what
+    // it says is then the best error there is.
+    const struct gpu_name * gpu = gpu_by_name(arch);
+    bool clang = t->clang && clang_knows(t, gpu);
+    if (t->hipcc && (hipcc_knows(t->hipcc_version, gpu) || !t->clang)) {
         add(out, HIP_HIPCC, t->hipcc, t->hipcc_text);
     }
-    if (t->clang) {
+    if (clang) {
         add(out, HIP_CLANG, t->clang, NULL);
     }
-    if (!out->n && out->why.status == ST_OK) {
+    if (!out->n && out->why.status == ST_OK && t->clang && !clang) {
+        error_set(&out->why, ST_UNSUPPORTED,
+                  "%s is newer than the compilers here: %.200s does not know it; clang++ %d or "
+                  "newer does, and hipcc of ROCm %d.%d",
+                  arch, t->clang, gpu->clang, gpu->hip / 100, gpu->hip % 100);
+    } else if (!out->n && out->why.status == ST_OK) {
         error_set(&out->why, ST_NOT_FOUND,
                   "no HIP compiler: neither hipcc nor clang++ 19 or newer is along PATH; install "
                   "hipcc, or clang-19 and lld-19, or name one in ROCM_KERNELS_COMPILER");

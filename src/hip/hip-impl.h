@@ -64,6 +64,8 @@ struct hip_toolchain {
 };
 
 // Looks along PATH; `choice` is NULL, "hipcc", "clang" or a path.
+// What was asked for, else ROCM_KERNELS_COMPILER; NULL: whichever there is.
+const char * hip_compiler_choice(const char * asked);
 enum status hip_toolchain_find(struct hip_toolchain * t, const char * choice, struct error * err);
 void hip_toolchain_free(struct hip_toolchain * t);
 // hipcc --version, from the memory of the cache where hipcc is still the same file.

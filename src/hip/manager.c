@@ -89,16 +89,12 @@ enum rocm_status rocm_kernels_open(const struct rocm_options * options, struct r
     const struct rocm_options * o = options ? options : &none;
     struct error why = {0};
     struct rocm_kernels * k = calloc(1, sizeof *k);
-    const char * compiler = secure_getenv("ROCM_KERNELS_COMPILER");
     bool failed = !k;
     *out = NULL;
     if (k) {
         k->arch_wanted = copy(o->arch, &failed);
         k->version_wanted = copy(o->version, &failed);
-        k->compiler_wanted = copy(o->compiler             ? o->compiler
-                                  : compiler && *compiler ? compiler
-                                                          : NULL,
-                                  &failed);
+        k->compiler_wanted = copy(hip_compiler_choice(o->compiler), &failed);
         k->warn = o->warn;
         k->hsa_symbol = o->hsa_symbol;
         k->user = o->user;

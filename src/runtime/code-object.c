@@ -3,6 +3,8 @@
 // and nowhere else are pointers made of them.
 #include "code-object.h"
 
+#include "base/gpus.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -72,27 +74,11 @@ enum reloc {
     R_RELATIVE64 = 13,
 };
 
-static const struct {
-    uint32_t mach;
-    const char * name;
-} machs[] = {
-    {0x2c, "gfx900"},  {0x2d, "gfx902"},  {0x2e, "gfx904"},  {0x2f, "gfx906"},  {0x30, "gfx908"},
-    {0x31, "gfx909"},  {0x32, "gfx90c"},  {0x33, "gfx1010"}, {0x34, "gfx1011"}, {0x35, "gfx1012"},
-    {0x36, "gfx1030"}, {0x37, "gfx1031"}, {0x38, "gfx1032"}, {0x39, "gfx1033"}, {0x3d, "gfx1035"},
-    {0x3e, "gfx1034"}, {0x3f, "gfx90a"},  {0x40, "gfx940"},  {0x41, "gfx1100"}, {0x43, "gfx1150"},
-    {0x44, "gfx1103"}, {0x45, "gfx1036"}, {0x46, "gfx1101"}, {0x47, "gfx1102"}, {0x48, "gfx1200"},
-    {0x4a, "gfx1151"}, {0x4b, "gfx941"},  {0x4c, "gfx942"},  {0x4e, "gfx1201"}, {0x55, "gfx1152"},
-};
-
 #define BAD(...) error_set(err, ST_CORRUPT, "code object: " __VA_ARGS__)
 
 const char * code_mach_name(uint32_t mach) {
-    for (size_t i = 0; i < sizeof machs / sizeof machs[0]; i++) {
-        if (machs[i].mach == mach) {
-            return machs[i].name;
-        }
-    }
-    return NULL;
+    const struct gpu_name * gpu = gpu_by_mach(mach);
+    return gpu ? gpu->name : NULL;
 }
 
 static uint32_t load_u16(const uint8_t * p) {

@@ -77,6 +77,29 @@ extern "C" __attribute__((global)) void f(float * x) { x[__builtin_amdgcn_workit
 END
     expect 0 "1 compiled" compile "$dir/alone.hip" --arch gfx1100 --compiler clang
     expect 0 '"compiled": 1' compile binary --arch gfx1100 --compiler clang --json
+    # Without --arch the answer names the GPU that is here.
+    expect 0 '"arch": "gfx90a"' compile bits --compiler clang --json
+    expect 0 "gfx90a   bits" compile bits --compiler clang
+    # A source is text.
+    printf 'int a;\000int b;\n' >"$dir/nul.hip"
+    expect 1 "nul.hip: byte 6 is NUL" compile "$dir/nul.hip" --arch gfx1100 --compiler clang
+    # What was made by the compiler that the variable names is good as long as it names it.
+    mkdir "$dir/own"
+    printf '#!/bin/sh\nexec clang++-19 "$@"\n' >"$dir/own/clang++"
+    chmod +x "$dir/own/clang++"
+    CANDLE_ROCM_CACHE_DIR="$dir/own-cache"
+    ROCM_KERNELS_COMPILER="$dir/own/clang++" expect 0 "1 compiled" compile bits --arch gfx1100
+    ROCM_KERNELS_COMPILER="$dir/own/clang++" expect 0 "1 good, 0 stale" cache verify
+    expect 0 "0 good, 1 stale" cache verify
+    CANDLE_ROCM_CACHE_DIR="$dir/cache"
+    # A GPU that is newer than the compiler.
+    if [ "$(PATH=$path clang++-19 -dumpversion | cut -d. -f1)" = 19 ]; then
+        expect 1 "clang++ 20 or newer does, and hipcc of ROCm 7.0" compile bits --arch gfx950 --compiler clang
+        expect 0 "left out: gfx950 is newer than the compilers here" compile bits --arch all --compiler clang
+        lines 1 "gfx1151  bits"
+        lines 1 "gfx1030  bits"
+        lines 1 "gfx1201  bits"
+    fi
     # What stands where the copy is to go and is no regular file stays.
     mkdir -p "$dir/co/gfx1100"
     ln -s "$dir/victim" "$dir/co/gfx1100/binary.co"
@@ -91,6 +114,15 @@ END
     [ -f "$dir/co/gfx1100/binary.co" ] || { echo "--output-dir: no copy"; failed=1; }
 else
     echo "not looked at: sources of one's own (no clang++-19)"
+fi
+
+# ---- without a GPU ----
+
+GGML_HSA_EMULATE=aie2 expect 1 "GGML_HSA_EMULATE=aie2 has no GPU to run kernels on; set it to gfx1100" run fill_f32
+GGML_HSA_EMULATE=gfx1100 expect 1 "--device 3: there is no such GPU; the last is 0" run fill_f32 --device 3
+if [ ! -e /dev/kfd ]; then
+    GGML_HSA_EMULATE='' expect 1 "GGML_HSA_EMULATE=gfx1100 makes an emulated one" run fill_f32
+    never "GGML_HSA_EMULATE=aie2"
 fi
 
 # ---- answers and help ----

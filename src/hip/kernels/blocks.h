@@ -330,8 +330,9 @@ template <class Q> struct block_reader {
     X(q4_1)                                                                                        \
     X(q5_0)                                                                                        \
     X(q5_1)                                                                                        \
-    X(q8_0) X(iq4_nl) X(mxfp4) X(nvfp4) X(q1_0) X(q2_0) X(q2_K) X(q3_K) X(q4_K) X(q5_K) X(q6_K)    \
-        X(iq4_xs) X(tq1_0) X(tq2_0)
+    X(q8_0)                                                                                        \
+    X(iq4_nl) X(mxfp4) X(nvfp4) X(q1_0) X(q2_0) X(q2_K) X(q3_K) X(q4_K) X(q5_K) X(q6_K) X(iq4_xs)  \
+        X(tq1_0) X(tq2_0)
 FOR_BLOCKS(BLOCK_READER)
 
 #endif
