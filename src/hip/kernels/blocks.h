@@ -325,14 +325,11 @@ template <class Q> struct block_reader {
 };
 #define BLOCK_READER(q)                                                                            \
     template <> struct row_reader<q> : block_reader<q> {};
+// clang-format off
 #define FOR_BLOCKS(X)                                                                              \
-    X(q4_0)                                                                                        \
-    X(q4_1)                                                                                        \
-    X(q5_0)                                                                                        \
-    X(q5_1)                                                                                        \
-    X(q8_0)                                                                                        \
-    X(iq4_nl) X(mxfp4) X(nvfp4) X(q1_0) X(q2_0) X(q2_K) X(q3_K) X(q4_K) X(q5_K) X(q6_K) X(iq4_xs)  \
-        X(tq1_0) X(tq2_0)
+    X(q4_0) X(q4_1) X(q5_0) X(q5_1) X(q8_0) X(iq4_nl) X(mxfp4) X(nvfp4) X(q1_0) X(q2_0)            \
+    X(q2_K) X(q3_K) X(q4_K) X(q5_K) X(q6_K) X(iq4_xs) X(tq1_0) X(tq2_0)
+// clang-format on
 FOR_BLOCKS(BLOCK_READER)
 
 #endif
