@@ -226,6 +226,10 @@ static const char * colour(int net) {
     return net_colours[net % COLOURS];
 }
 
+static const char * dim(const struct svg * s, int net) {
+    return svg_is_idle(s, net) ? " e" : "";
+}
+
 static void draw_switch(const struct svg * s, int col, int row, struct buf * b) {
     const struct view_tile * t = &s->v->tiles[col][row];
     const struct svg_tile * at = &s->tiles[col][row];
@@ -242,10 +246,11 @@ static void draw_switch(const struct svg * s, int col, int row, struct buf * b) 
                 bend = from.dy != to.dy || from.dx != to.dx ? 14
                        : wide < deep                        ? 6 + wide
                                                             : deep;
-            buf_printf(b, "<path class=\"w%s\" stroke=\"%s\" d=\"M%d %dC%d %d %d %d %d %d\"/>\n",
-                       packets ? " p" : "", colour(at->net_of_slave[p]), from.x, from.y,
-                       from.x - bend * from.dx, from.y - bend * from.dy, to.x - bend * to.dx,
-                       to.y - bend * to.dy, to.x, to.y);
+            buf_printf(b, "<path class=\"w%s%s\" stroke=\"%s\" d=\"M%d %dC%d %d %d %d %d %d\"/>\n",
+                       packets ? " p" : "", dim(s, at->net_of_slave[p]),
+                       colour(at->net_of_slave[p]), from.x, from.y, from.x - bend * from.dx,
+                       from.y - bend * from.dy, to.x - bend * to.dx, to.y - bend * to.dy, to.x,
+                       to.y);
         }
     }
 }
@@ -271,10 +276,11 @@ static void draw_wires(const struct svg * s, int col, int row, struct buf * b) {
             continue;
         }
         buf_printf(b,
-                   "<path class=\"w%s\" stroke=\"%s\" marker-end=\"url(#a%d)\" "
+                   "<path class=\"w%s%s\" stroke=\"%s\" marker-end=\"url(#a%d)\" "
                    "d=\"M%d %dL%d %d\"/>\n",
-                   t->master[m] >> 30 & 1 ? " p" : "", colour(at->net_of_master[m]),
-                   at->net_of_master[m] % COLOURS, from.x, from.y, to.x, to.y);
+                   t->master[m] >> 30 & 1 ? " p" : "", dim(s, at->net_of_master[m]),
+                   colour(at->net_of_master[m]), at->net_of_master[m] % COLOURS, from.x, from.y,
+                   to.x, to.y);
     }
 }
 
@@ -288,12 +294,12 @@ static void draw_locals(const struct svg * s, int col, int row, struct buf * b) 
         const char * class = packets ? " p" : "";
         if (l->is_master) {
             buf_printf(b,
-                       "<path class=\"w%s\" stroke=\"%s\" marker-end=\"url(#a%d)\" "
+                       "<path class=\"w%s%s\" stroke=\"%s\" marker-end=\"url(#a%d)\" "
                        "d=\"M%d %dV%dH%d\"/>\n",
-                       class, colour(l->net), l->net % COLOURS, x, top, l->y, edge);
+                       class, dim(s, l->net), colour(l->net), l->net % COLOURS, x, top, l->y, edge);
         } else {
-            buf_printf(b, "<path class=\"w%s\" stroke=\"%s\" d=\"M%d %dH%dV%d\"/>\n", class,
-                       colour(l->net), edge, l->y, x, top);
+            buf_printf(b, "<path class=\"w%s%s\" stroke=\"%s\" d=\"M%d %dH%dV%d\"/>\n", class,
+                       dim(s, l->net), colour(l->net), edge, l->y, x, top);
         }
     }
 }

@@ -104,8 +104,8 @@ static void channel_lines(struct svg_tile * at, const struct view_tile * t, enum
     char operands[64] = "";
     for (int i = 0, n = 0; i < 32 && n < 48; i++) {
         if (c->operands >> i & 1) {
-            n += snprintf(operands + n, sizeof operands - (size_t) n, "%s %d", n ? "" : "  operand",
-                          i);
+            const char * first = channel < MM2S ? "  to operand" : "  from operand";
+            n += snprintf(operands + n, sizeof operands - (size_t) n, "%s %d", n ? "" : first, i);
         }
     }
     if (kind != TILE_SHIM && c->tasks == 1) {
@@ -168,6 +168,30 @@ static void tile_lines(struct svg * s, int col, int row) {
     }
 }
 
+// A PDI that serves many kernels has streams for all of them; a dispatch uses some. What its source
+// does not send is not the picture's matter. Without an instruction stream nothing is started by
+// the host, and nothing can be said.
+static void find_idle(struct svg * s) {
+    bool started = false;
+    for (int col = 0; col < VIEW_COLS; col++) {
+        for (int c = 0; c < 2 * MM2S; c++) {
+            started |= s->v->tiles[col][0].channels[c].tasks > 0;
+        }
+    }
+    for (int col = 0; col < VIEW_COLS && started; col++) {
+        for (int row = 0; row < VIEW_ROWS; row++) {
+            const struct view_tile * t = &s->v->tiles[col][row];
+            for (int i = 0; i < s->tiles[col][row].n_locals; i++) {
+                const struct svg_local * l = &s->tiles[col][row].locals[i];
+                int channel = l->is_master ? -1 : channel_of(t, tile_kind_of(row), false, l->port);
+                if (channel >= 0 && l->net >= 0 && l->net < SVG_NETS) {
+                    s->idle[l->net] = !t->channels[channel].tasks;
+                }
+            }
+        }
+    }
+}
+
 // ---- places ----
 
 // Bars are drawn in a row where some tile's memory is used.
@@ -194,6 +218,7 @@ static void plan(struct svg * s) {
     s->first_col = first > last ? 0 : first;
     s->n_cols = last - s->first_col + 1;
     svg_wires_plan(s);
+    find_idle(s);
     int y = SVG_HEAD + SVG_MARGIN;
     for (int row = s->n_rows - 1; row >= 0; row--) {
         int most = 0, x = SVG_MARGIN;
@@ -338,9 +363,10 @@ static void draw_tile(const struct svg * s, int col, int row, struct buf * b) {
     int y = at->y + SVG_TITLE + memory + 10;
     for (int i = 0; i < at->n_lines; i++, y += SVG_LINE) {
         buf_printf(b, "<text class=\"%s\" x=\"%d\" y=\"%d\" xml:space=\"preserve\">",
-                   at->lines[i].kind == LINE_CHANNEL ? "c"
-                   : at->lines[i].kind == LINE_BD    ? "b"
-                                                     : "d",
+                   strstr(at->lines[i].text, "(not started)") ? "c e"
+                   : at->lines[i].kind == LINE_CHANNEL        ? "c"
+                   : at->lines[i].kind == LINE_BD             ? "b"
+                                                              : "d",
                    x + (at->lines[i].kind == LINE_BD ? 8 : 0), y);
         svg_escape(at->lines[i].text, b);
         buf_printf(b, "</text>\n");
@@ -370,7 +396,7 @@ static void draw_legend(const struct svg * s, struct buf * b) {
                "<path class=\"w k\" d=\"M%d %dh40\"/><text class=\"b\" x=\"%d\" "
                "y=\"%d\">circuit</text>"
                "<path class=\"w k p\" d=\"M%d %dh40\"/><text class=\"b\" x=\"%d\" "
-               "y=\"%d\">packets; one colour is one source</text>\n",
+               "y=\"%d\">packets; one colour is one source; dim: not started</text>\n",
                x, y + 22, x + 64, y + 18, x + 110, y + 22, x + 176, y + 18, x + 222, y + 22);
     buf_printf(b,
                "<text class=\"h\" x=\"%d\" y=\"%d\">words</text><text class=\"b\" x=\"%d\" "

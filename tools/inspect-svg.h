@@ -27,6 +27,7 @@ enum {
     SVG_WIDTH_LEAST = 880, // of the legend
     SVG_LINES = 96,        // text of a tile: all descriptors and channels of a memtile
     SVG_LOCALS = 16,
+    SVG_NETS = 1024,
 };
 
 enum svg_line_kind { LINE_CHANNEL, LINE_BD, LINE_PLAIN };
@@ -62,6 +63,7 @@ struct svg {
     int east[VIEW_ROWS][8], west[VIEW_ROWS][8], n_strip[VIEW_ROWS];
     int width, height;
     int n_nets;
+    bool idle[SVG_NETS]; // nothing that the files start sends words into the stream: drawn dim
 };
 
 // The head of a document: style for light and dark, ground, title.
@@ -72,6 +74,10 @@ void svg_escape(const char * text, struct buf * b);
 static inline bool svg_is_dispatch(const json_t * event, const char * name) {
     const char * category = json_string_value(json_object_get(event, "cat"));
     return !strcmp(category ? category : name, "dispatch");
+}
+
+static inline bool svg_is_idle(const struct svg * s, int net) {
+    return net >= 0 && net < SVG_NETS && s->idle[net];
 }
 
 // Which port leads into the tile and not to a neighbour.

@@ -1,5 +1,6 @@
 // ggml-hsa inspect, as people run it: what it prints for files made here and for golden kernels,
 // and what it says of broken files and of a wrong command line.
+#include "aie/aie.h"
 #include "aie/image/image.h"
 #include "tools/inspect-rig.h"
 
@@ -220,10 +221,44 @@ static void test_svg(void ** state) {
     // 16 cores of one program each; both operands go in through the shims, the product comes out.
     check_svg("inspect --svg " AIE2 "gemm-i16-512-16core.pdi " AIE2 "gemm-i16-512-16core_insts.bin",
               (const char * const[]){"4 columns, 16 cores on", "on, program 2160 bytes",
-                                     "MM2S0  2 tasks  131072 words  operand 0",
-                                     "S2MM0  1 task  65536 words  operand 2  token",
+                                     "MM2S0  2 tasks  131072 words  from operand 0",
+                                     "S2MM0  1 task  65536 words  to operand 2  token",
                                      "BD 0   2048 w @04d00  take 0:1  give 1:1", NULL});
 }
+
+#if WITH_COMPILER
+// A PDI that serves many kernels: what this one does not start is dim, and what it does is not.
+static void test_svg_dim(void ** state) {
+    (void) state;
+    struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
+    spec.inputs[0] = spec.inputs[1] = spec.output =
+        tensor_contiguous(DTYPE_F32, (int64_t[]){1024, 1, 1, 1});
+    struct kernel_code code;
+    struct error err;
+    assert_int_equal(aie_compile(&spec, &code, &err), ST_OK);
+    write_file(code.pdi, code.pdi_size);
+    struct result r = run(inspect("--svg")); // without a stream nothing can be said
+    assert_null(strstr((char *) r.text.data, "<path class=\"w e\""));
+    buf_free(&r.text);
+    char insts[] = "/tmp/test-inspect-XXXXXX", arguments[64];
+    int fd = mkstemp(insts);
+    assert_true(fd >= 0 && write(fd, code.insts, 4 * code.n_insts) == (ssize_t) (4 * code.n_insts));
+    close(fd);
+    snprintf(arguments, sizeof arguments, "--svg %s", insts);
+    r = run(inspect(arguments));
+    unlink(insts);
+    const char * svg = (const char *) r.text.data;
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(svg, "<path class=\"w e\"")); // of the kernels that share it
+    assert_non_null(strstr(svg, "<path class=\"w\""));   // of this one
+    assert_non_null(strstr(svg, "class=\"c e\""));
+    assert_non_null(strstr(svg, "from operand 0"));
+    assert_non_null(strstr(svg, "from operand 1"));
+    assert_non_null(strstr(svg, "to operand 2"));
+    buf_free(&r.text);
+    kernel_code_free(&code);
+}
+#endif
 
 static void test_timeline(void ** state) {
     (void) state;
@@ -351,10 +386,17 @@ static void test_passes(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_pdi),      cmocka_unit_test(test_own_txn),
-        cmocka_unit_test(test_golden),       cmocka_unit_test(test_broken),
-        cmocka_unit_test(test_svg),          cmocka_unit_test(test_timeline),
-        cmocka_unit_test(test_command_line), cmocka_unit_test(test_passes),
+        cmocka_unit_test(test_own_pdi),
+        cmocka_unit_test(test_own_txn),
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_broken),
+#if WITH_COMPILER
+        cmocka_unit_test(test_svg_dim),
+#endif
+        cmocka_unit_test(test_svg),
+        cmocka_unit_test(test_timeline),
+        cmocka_unit_test(test_command_line),
+        cmocka_unit_test(test_passes),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }
