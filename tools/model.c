@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { DEFAULT_CONTEXT = 512, MOST_CONTEXT = 1 << 20 };
@@ -70,6 +71,26 @@ static int read_options(int argc, char ** argv, struct options * o) {
     return EXIT_OK;
 }
 
+// On a terminal a line says that it computes, and for how long: a large model takes a minute.
+static bool wait_for(pid_t pid, int * status) {
+    enum { TICK_MS = 250 };
+    const char * term = getenv("TERM");
+    if (!isatty(STDERR_FILENO) || (term && !strcmp(term, "dumb"))) {
+        return waitpid(pid, status, 0) == pid;
+    }
+    pid_t ended = 0;
+    for (int tick = 0; !ended; tick++) {
+        ended = waitpid(pid, status, WNOHANG);
+        if (!ended) {
+            // What is printed next begins at the line's beginning, and is longer.
+            fprintf(stderr, "ggml-hsa model: computing, %d s\r", tick * TICK_MS / 1000);
+            nanosleep(&(struct timespec){.tv_nsec = TICK_MS * 1000 * 1000}, NULL);
+        }
+    }
+    fprintf(stderr, "\033[K");
+    return ended == pid;
+}
+
 static int run_helper(const char * helper, const char * plugin, const struct options * o,
                       bool quiet) {
     setenv("GGML_HSA_EMULATE", o->arch, 1);
@@ -90,7 +111,7 @@ static int run_helper(const char * helper, const char * plugin, const struct opt
         _exit(127);
     }
     int status = 0;
-    if (pid < 0 || waitpid(pid, &status, 0) != pid) {
+    if (pid < 0 || !wait_for(pid, &status)) {
         fprintf(stderr, "ggml-hsa model: %s: %s\n", helper, strerror(errno));
         return EXIT_BAD_INPUT;
     }

@@ -25,6 +25,13 @@ if [ -x "$bin/tiny-model" ]; then
         status=0
         "$bin/ggml-hsa" model tiny.gguf --count >/dev/full 2>said || status=$?
         [ $status = 1 ] && grep -q 'standard output' said || { echo "model >/dev/full ends with $status"; failed=1; }
+        # On a terminal it says that it computes, elsewhere not.
+        "$bin/ggml-hsa" model tiny.gguf >/dev/null 2>said && [ ! -s said ] || { echo "model: $(cat said)"; failed=1; }
+        if TERM=xterm script -qec "'$bin/ggml-hsa' model tiny.gguf >/dev/null" /dev/null </dev/null >said 2>&1; then
+            grep -q 'computing, 0 s' said || { echo "model shows no progress: $(cat said)"; failed=1; }
+        else
+            echo "skipped: no terminal to be had from script(1)"
+        fi
     fi
 fi
 exit $failed
