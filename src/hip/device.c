@@ -3,13 +3,21 @@
 //
 // Kept true: a module is on its agent once, however many threads asked for it at once; it goes when
 // its last user lets go.
+//
+// Loading copies code to the GPU, and a runtime waits without end for one that is dead. So a thread
+// of its own does it, and who asked gives up after GGML_HSA_WAIT_LIMIT seconds. That thread is
+// still in the runtime then: nothing that it uses is ever freed.
 #include "hip-impl.h"
 
 #include <hsa/hsa.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+enum { WAIT_LIMIT_S = 60, MOST_WAIT_LIMIT_S = 1000000 };
 
 #define HSA_FUNCTIONS(X)                                                                           \
     X(hsa_status_string)                                                                           \
@@ -31,6 +39,7 @@ struct hip_hsa {
     pthread_mutex_t lock; // what follows
     pthread_cond_t loaded;
     struct rocm_module * modules;
+    bool lost; // a load did not end
 };
 
 struct function {
@@ -48,6 +57,9 @@ struct rocm_module {
     hsa_executable_t executable;
     int users;
     bool ready; // false: its first user is loading it
+    bool done;  // its loading, with this result
+    bool lost;  // its loading did not end in time
+    struct error why;
     pthread_mutex_t lock;
     struct function * functions;
 };
@@ -81,6 +93,16 @@ static enum status open_hsa(struct rocm_kernels * k, struct error * err) {
     pthread_cond_init(&h->loaded, NULL);
     k->hsa = h;
     return ST_OK;
+}
+
+bool hip_hsa_is_lost(struct rocm_kernels * k) {
+    bool lost = false;
+    if (k->hsa) {
+        pthread_mutex_lock(&k->hsa->lock);
+        lost = k->hsa->lost;
+        pthread_mutex_unlock(&k->hsa->lock);
+    }
+    return lost;
 }
 
 void hip_hsa_free(struct rocm_kernels * k) {
@@ -185,14 +207,66 @@ static struct rocm_module * find_module(struct hip_hsa * h, hsa_agent_t agent,
     return NULL;
 }
 
+static void * load_apart(void * user) {
+    struct rocm_module * m = user;
+    struct hip_hsa * h = m->k->hsa;
+    struct error why = {0};
+    load(h, m, &why);
+    pthread_mutex_lock(&h->lock);
+    m->why = why;
+    m->done = true;
+    pthread_cond_broadcast(&h->loaded);
+    pthread_mutex_unlock(&h->lock);
+    return NULL;
+}
+
+static enum status say_lost(int limit_s, struct error * err) {
+    return error_set(
+        err, ST_DEVICE,
+        "loading it: no sign of life of the GPU for %d s; GGML_HSA_WAIT_LIMIT sets how "
+        "many seconds that may take",
+        limit_s);
+}
+
+// Loads the module, in a thread of its own. With the lock held, which it gives up meanwhile.
+static enum status load_in_time(struct hip_hsa * h, struct rocm_module * m, int limit_s,
+                                struct error * err) {
+    pthread_t thread;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += limit_s;
+    if (pthread_create(&thread, NULL, load_apart, m)) {
+        return error_set(err, ST_NO_MEMORY, "no thread to load a module");
+    }
+    pthread_detach(thread);
+    int status = 0;
+    while (!m->done && status != ETIMEDOUT) {
+        status = limit_s ? pthread_cond_timedwait(&h->loaded, &h->lock, &until)
+                         : pthread_cond_wait(&h->loaded, &h->lock);
+    }
+    if (!m->done) {
+        m->lost = h->lost = true;
+        return say_lost(limit_s, err);
+    }
+    if (err && m->why.status != ST_OK) {
+        *err = m->why;
+    }
+    return m->why.status;
+}
+
 // The module of this code on this agent, loaded; one more user.
 static enum status share(struct rocm_kernels * k, hsa_agent_t agent, const struct rocm_code * code,
                          struct rocm_module ** out, struct error * err) {
     struct hip_hsa * h = k->hsa;
     struct rocm_module * m;
     pthread_mutex_lock(&h->lock);
-    while ((m = find_module(h, agent, code)) && !m->ready) {
+    const int limit_s = env_number("GGML_HSA_WAIT_LIMIT", MOST_WAIT_LIMIT_S, WAIT_LIMIT_S);
+    while ((m = find_module(h, agent, code)) && !m->ready && !m->lost) {
         pthread_cond_wait(&h->loaded, &h->lock);
+    }
+    if (m && m->lost) {
+        pthread_mutex_unlock(&h->lock);
+        return say_lost(limit_s, err);
     }
     if (m) {
         m->users++;
@@ -208,11 +282,11 @@ static enum status share(struct rocm_kernels * k, hsa_agent_t agent, const struc
     *m = (struct rocm_module){.k = k, .next = h->modules, .agent = agent, .code = code, .users = 1};
     pthread_mutex_init(&m->lock, NULL);
     h->modules = m;
-    pthread_mutex_unlock(&h->lock);
-    enum status st = load(h, m, err);
-    pthread_mutex_lock(&h->lock);
+    enum status st = load_in_time(h, m, limit_s, err);
     m->ready = st == ST_OK;
-    if (st != ST_OK) {
+    if (m->lost) { // its thread has it still
+        m = NULL;
+    } else if (st != ST_OK) {
         unlink_module(h, m);
         pthread_mutex_destroy(&m->lock);
         free(m);

@@ -212,4 +212,6 @@ enum rocm_status hip_fail(const struct error * from, const struct buf * log,
 enum rocm_status hip_missing(const char * function, const char * argument, struct rocm_error * err);
 // The first GPU's; ST_NOT_FOUND.
 enum status hip_hsa_arch(struct rocm_kernels * k, char arch[HIP_ARCH_MAX], struct error * err);
+// A load did not end: a thread is in the runtime, and whatever it uses must stay.
+bool hip_hsa_is_lost(struct rocm_kernels * k);
 void hip_hsa_free(struct rocm_kernels * k);

@@ -114,7 +114,7 @@ enum rocm_status rocm_kernels_open(const struct rocm_options * options, struct r
 }
 
 void rocm_kernels_close(struct rocm_kernels * k) {
-    if (!k) {
+    if (!k || hip_hsa_is_lost(k)) {
         return;
     }
     hip_hsa_free(k);
