@@ -2,7 +2,8 @@
 // and the PDIs that they make the array load. Products follow products of the same kind: a plan
 // whose kernels are all on one PDI finds it there, but for what the rest of a layer, on the
 // decoder's, costs them all. All sizes of a model's products are to go one way, and those of its
-// keys and values are small: so rows of weights count as at least as many as these are long.
+// keys and values are small: so rows of weights count as at least as many as these are long, and
+// what packs b, which such products share, but once.
 #include "mat.h"
 
 #include "aie/plan/programs.h"
@@ -42,10 +43,11 @@ uint64_t mat_cost(const struct mat_world * w, const struct mat_plan * p) {
     struct sum s = {.world = w};
     struct mat_at at = {0};
     const int64_t k = p->a.kernel.ne[0], m = p->result.kernel.ne[0];
+    add_operand(&s, &p->b);
+    const uint64_t packing = s.cycles;
     if (!mat_begins_piece(p, &at)) {
         add_operand(&s, &p->a);
     }
-    add_operand(&s, &p->b);
     do {
         char * addr[PLAN_OPERANDS];
         struct kernel_spec spec = mat_part(p, w->arch, &at, addr);
@@ -58,5 +60,6 @@ uint64_t mat_cost(const struct mat_world * w, const struct mat_plan * p) {
     uint64_t load = (uint64_t) aie_times(w->arch)->likely.load;
     s.loads += s.at != s.first; // the next product's
     bool leaves = s.at && s.at != &aie_programs[AIE_PROGRAM_DECODER];
-    return s.cycles / (uint64_t) m * larger + s.loads * load + (leaves ? load / SHARED_BY : 0);
+    return (s.cycles - packing) / (uint64_t) m * larger + packing + s.loads * load +
+           (leaves ? load / SHARED_BY : 0);
 }

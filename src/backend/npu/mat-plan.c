@@ -538,12 +538,14 @@ static void place_conversions(const struct ask * r, struct mat_plan * p) {
     }
 }
 
-// Blocks go to the cores once for every few rows of b: as many as a kernel takes.
+// Blocks go to the cores once for every few rows of b, as many as a kernel takes; and where the
+// last time would have fewer, each has about as many, in fours, which the multiplier takes.
 static bool few_at_a_time(const struct ask * r, struct mat_plan * p) {
     static const int64_t few[] = {CORES_ROWS, 12, 8, 4, 2, 1};
     int64_t n = p->result.kernel.ne[1];
     for (size_t i = 0; i < sizeof few / sizeof few[0]; i++) {
-        p->chunk[1] = n < few[i] ? n : few[i];
+        int64_t times = (n + few[i] - 1) / few[i], even = ((n + times - 1) / times + 3) / 4 * 4;
+        p->chunk[1] = n < few[i] ? n : even < few[i] ? even : few[i];
         if (fits(r->world, p)) {
             return true;
         }
@@ -566,6 +568,7 @@ static const struct {
     enum layout layout;
     bool many;
 } ways[] = {{MADE_BY_CORES, false},
+            {MADE_BY_CORES, true},
             {BLOCKS_BY_CORES, false},
             {BLOCKS_BY_CORES, true},
             {AS_IT_STANDS, true}};

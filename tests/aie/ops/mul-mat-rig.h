@@ -100,6 +100,12 @@ static bool has_blocks(const struct kernel_spec * spec) {
     return spec->op == KERNEL_OP_MUL_MAT_BLOCKS;
 }
 
+// Whether they are multiplied by gemv's program: not by that of many rows in bf16.
+static bool is_few(const struct kernel_spec * spec) {
+    return spec->output.ne[1] <= FEW || spec->inputs[1].dtype == DTYPE_F32 ||
+           !mm_takes_many(mm_type(rig_arch, DTYPE_BF16), (enum kernel_blocks) spec->params[0]);
+}
+
 // What a number of bf16 is among the eight that share the exponent of the largest: a multiple of
 // 2^-6 of that, to the nearest, and where a largest one would take more than seven bits, of 2^-5.
 static double shared_value(const uint8_t * row, int64_t i) {
@@ -125,10 +131,10 @@ static double b_value(const struct kernel_spec * spec, const uint8_t * row, int6
 }
 
 static double a_value(const struct kernel_spec * spec, const uint8_t * row, int64_t i) {
-    return is_shared(spec)    ? shared_value(row, i)
-           : has_blocks(spec) ? rounded_value((enum kernel_blocks) spec->params[0], row, i,
-                                              spec->output.ne[1] <= FEW)
-                              : float_value(spec->inputs[0].dtype, row, i);
+    return is_shared(spec) ? shared_value(row, i)
+           : has_blocks(spec)
+               ? rounded_value((enum kernel_blocks) spec->params[0], row, i, is_few(spec))
+               : float_value(spec->inputs[0].dtype, row, i);
 }
 
 static int64_t int_value(enum dtype t, const uint8_t * at) {
@@ -197,7 +203,7 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
     int64_t k = spec->inputs[1].ne[0];
     enum kernel_blocks kind =
         has_blocks(spec) ? (enum kernel_blocks) spec->params[0] : KERNEL_BLOCKS;
-    bool fused = out->ne[1] <= FEW && mm_fuses(mm_type(rig_arch, DTYPE_BF16), kind);
+    bool fused = has_blocks(spec) && is_few(spec) && mm_fuses(mm_type(rig_arch, DTYPE_BF16), kind);
     int sum_k = kind == KERNEL_Q4_0 ? BLOCK_K : BLOCK_K / 2;
     for (int64_t i3 = 0; i3 < out->ne[3]; i3++) {
         for (int64_t i2 = 0; i2 < out->ne[2]; i2++) {

@@ -192,10 +192,12 @@ static void many_rows(void ** state) {
     rig_open(&r);
     for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
         enum kernel_blocks b = (enum kernel_blocks) kind;
-        for (size_t i = 0; i < sizeof ns / sizeof ns[0]; i++) {
-            struct kernel_spec one = product(b, DTYPE_F32, 272, 1, 2048, 1), spec;
+        bool many = mm_takes_many(mm_type(rig_arch, DTYPE_BF16), b);
+        for (size_t i = 0; i < (many || rig_whole ? sizeof ns / sizeof ns[0] : 1); i++) {
+            int64_t k = many || rig_whole ? 2048 : 512;
+            struct kernel_spec one = product(b, DTYPE_F32, 272, 1, k, 1), spec;
             struct kernel_panel panel;
-            spec = product(b, DTYPE_BF16, 272, ns[i], 2048, 1);
+            spec = product(b, many || kind % 2 ? DTYPE_BF16 : DTYPE_F32, 272, ns[i], k, 1);
             if (aie_panel(&one, &panel) && aie_supports(&spec, NULL) == ST_OK) {
                 same_bits(&r, spec, panel);
             }

@@ -35,6 +35,8 @@ enum status mul_mat_plan(struct aie_plan * p, struct error * err) {
         enum aie_layout layout = plan->is_vector ? AIE_LAYOUT_GEMV : AIE_LAYOUT_GEMM;
         p->program = is_mixed(plan)
                          ? &aie_programs[planes ? AIE_PROGRAM_DECODER_PLANES : AIE_PROGRAM_DECODER]
+                     : plan->wide
+                         ? &aie_programs[AIE_PROGRAM_GEMM_BLOCKS]
                          : aie_program_for(p->spec.arch, layout, p->spec.op, plan->t->in, false);
     }
     return st;
@@ -192,7 +194,7 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
     for (int n = 0; n < p->columns * p->core_rows && g->steps; n++) {
         struct flow_tile at = core_of(d, n / p->core_rows, n % p->core_rows);
         if (i == 0) {
-            mm_write_params(d, at, all_tiles(d), is_mixed(p));
+            mm_write_params(d, at, all_tiles(d), is_mixed(p) || p->wide);
             mm_write_core_bd(d, at, CORE_BD_Y);
             mm_write_core_bd(d, at, CORE_BD_X);
         }

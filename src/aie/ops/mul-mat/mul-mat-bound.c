@@ -38,19 +38,37 @@ static uint64_t of_many(const struct kernel_spec * spec) {
            (uint64_t) aie_times(spec->arch)->gemm_slice * batches(spec);
 }
 
+// Gemv's program on gemm's array: four rows of cores, or as many as there are columns, have 64 rows
+// each at a time, a column at least so many rows of b. A slice is the chip's own, so its factor is
+// taken out again.
+static uint64_t of_wide(const struct kernel_spec * spec, uint64_t slice) {
+    enum { ROWS_OF_B = 8 };
+    const struct tensor *out = &spec->output, *b = &spec->inputs[1];
+    uint64_t columns = columns_of(spec, aie_target(spec->arch)->columns);
+    uint64_t rows = MM_TILE * (columns < BOUND_CORES ? columns : BOUND_CORES);
+    uint64_t rounds = ((uint64_t) out->ne[0] + rows - 1) / rows;
+    uint64_t turns = ((uint64_t) out->ne[1] + ROWS_OF_B * columns - 1) / (ROWS_OF_B * columns);
+    uint64_t each = rounds * (turns + 1) * (uint64_t) (b->ne[0] / 64 + 2) * slice;
+    return (each / (uint64_t) aie_times(spec->arch)->core_factor +
+            (uint64_t) aie_times(spec->arch)->batch) *
+           batches(spec);
+}
+
 // Two cores a column have 64 rows each at a time; what of 64 k they unpack and multiply by four
 // rows at a time is a matter of so many cycles. Numbers that are looked up, or go by planes, take
 // longer. A batch begins and ends a run, of which the stream tells in more time than it computes.
 static uint64_t of_blocks(const struct kernel_spec * spec) {
-    if (spec->output.ne[1] > FEW) {
-        return of_many(spec);
-    }
     const struct aie_times * t = aie_times(spec->arch);
     const struct tensor *out = &spec->output, *b = &spec->inputs[1];
     uint64_t rows = MM_TILE * 2 * columns_of(spec, aie_target(spec->arch)->columns);
     uint64_t rounds = ((uint64_t) out->ne[0] + rows - 1) / rows;
     enum kernel_blocks blocks = kernel_blocks_of(spec);
     int more = bound_looks_up(blocks) ? t->gemv_look_up : mm_by_planes(blocks) ? t->gemv_planes : 0;
+    bool many = b->dtype == DTYPE_BF16 && mm_takes_many(mm_type(spec->arch, b->dtype), blocks);
+    if (out->ne[1] > FEW) {
+        return many ? of_many(spec)
+                    : of_wide(spec, (uint64_t) (t->gemv_slice + more + 2 * t->gemv_four_rows));
+    }
     uint64_t each =
         (uint64_t) (t->gemv_slice + more) + (uint64_t) ((out->ne[1] + 3) / 4 * t->gemv_four_rows);
     return (rounds * (uint64_t) (b->ne[0] / 64 + 1) * each + (uint64_t) t->batch) * batches(spec);

@@ -60,7 +60,8 @@ struct group {
 
 // Words of a row of either operand.
 static inline uint32_t mm_words(const struct design * d, bool is_y, uint32_t k) {
-    return mm_row_bytes(&d->plan, is_y && d->plan.block_bytes, k) / 4;
+    uint32_t words = mm_row_bytes(&d->plan, is_y && d->plan.block_bytes, k) / 4;
+    return d->plan.wide && d->plan.x_raw && !is_y ? 2 * words : words;
 }
 
 // ---- mul-mat-tiles.c: memtiles and cores ----

@@ -61,10 +61,10 @@ static int64_t paid(int64_t bytes, int64_t run) {
     return run < RUN ? bytes * RUN / run : bytes;
 }
 
-static int64_t gemv_slice(const struct kernel_spec * spec, const struct mm_plan * p) {
+static int64_t few_slice(const struct kernel_spec * spec, const struct mm_plan * p) {
     const struct slice * s =
         p->blocks == KERNEL_BLOCKS ? &plain[spec->arch] : &blocks[spec->arch][p->blocks];
-    return s->once + ops_parts(p->n, 4) * s->four;
+    return s->once + ops_parts(p->x_rows, 4) * s->four;
 }
 
 static int64_t gemm_slice(const struct kernel_spec * spec, const struct mm_plan * p) {
@@ -87,12 +87,12 @@ uint64_t mul_mat_likely(const struct kernel_spec * spec) {
         a = paid(a, mm_chunk_bytes(&p, p.y.chunk_k));
     }
     if (p.is_vector) { // every column has all of b, once for a step
-        work *= gemv_slice(spec, &p);
+        work *= few_slice(spec, &p);
         b *= p.columns * ops_parts(p.m_steps, p.x_stays ? p.m_pass : 1);
     } else { // b comes for all tiles along m, a for all along n unless it stays
-        work *= p.n_tiles * gemm_slice(spec, &p);
+        work *= p.n_tiles * (p.wide ? few_slice : gemm_slice)(spec, &p);
         a *= p.y_stays ? ops_parts(p.n_tiles, p.pass) : p.n_tiles;
-        b = paid(b, mm_row_bytes(&p, false, p.x.chunk_k)) * p.m_steps;
+        b = paid(b, p.x.chunk_k * (uint32_t) dtype_size(spec->inputs[1].dtype)) * p.m_steps;
     }
     int64_t memory = (a + b + bytes_of(&spec->output)) * 10 / t->memory_tenths;
     int64_t edges = p.is_vector ? t->edges : t->gemm_edges;

@@ -34,6 +34,11 @@ static int64_t chunk_room(const struct mm_plan * p) {
         bytes -= 2 * TILE_BYTES / 4 + 2 * 4 * (int64_t) mm_x_words(p);
         return bytes / (4 * y_rows);
     }
+    if (p->wide) { // of x so much for each byte of y, where it is f32
+        int64_t much = p->x_raw ? 4 * p->block_k : 2 * p->block_k;
+        bytes -= p->core_rows * TILE_BYTES / 4;
+        return bytes / (2 * (y_rows + x_rows * ops_parts(much, p->block_bytes)));
+    }
     bytes -= p->core_rows * TILE_BYTES;
     return bytes / (2 * (x_rows + y_rows));
 }
@@ -177,6 +182,21 @@ static bool many_slices(struct mm_plan * p) {
     return true;
 }
 
+// Gemv's program on gemm's array: rows are whole blocks and slices, and come by some of them.
+static bool wide_slices(struct mm_plan * p, int64_t most_k) {
+    enum { LEAST_K = 256 }; // for the sake of runs in host memory
+    int64_t slice = mm_slice_k(p->t), chunk_k = p->cut_k;
+    while (chunk_k < LEAST_K && p->k % (2 * chunk_k) == 0) {
+        chunk_k *= 2;
+    }
+    if (p->k % slice || chunk_k % slice || chunk_k > most_k) {
+        return false;
+    }
+    p->x = p->y = equal(p->k / chunk_k, chunk_k);
+    p->slices = (uint32_t) (p->k / slice);
+    return true;
+}
+
 // Blocks that lie in panels come in the panels' chunks.
 static bool panel_chunks(struct mm_plan * p, int64_t most_k) {
     int64_t slice = mm_slice_k(p->t), slices = p->k / slice;
@@ -206,12 +226,15 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
     if (p->many && !p->panel.rows && many_slices(p)) {
         return ST_OK;
     }
+    if (p->wide) {
+        most_k = least(most_k, SHIM_WRAP); // words of a row of b
+    }
     if ((!p->is_vector || cut_x_rows(p)) && ops_parts(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
         most_k >= MM_WHOLE_K &&
-        (p->panel.rows
-             ? panel_chunks(p, most_k)
-             : whole_slices(p, most_k) || (p->x_stays && equal_slices(p, most_k)) ||
-                   (!wide && chain_of_chunks(p, tiles, most_k)) || equal_chunks(p, most_k)) &&
+        (p->panel.rows ? panel_chunks(p, most_k)
+         : p->wide     ? wide_slices(p, most_k)
+                       : whole_slices(p, most_k) || (p->x_stays && equal_slices(p, most_k)) ||
+                         (!wide && chain_of_chunks(p, tiles, most_k)) || equal_chunks(p, most_k)) &&
         (!p->is_vector || sends_x(p))) {
         return ST_OK;
     }
@@ -277,8 +300,9 @@ static void take_span(struct mm_plan * p, int64_t tiles, int64_t span, int64_t s
 
 // Tiles of all columns together span up to 64 rows for each, and are equally far apart.
 static void plan_n(struct mm_plan * p) {
-    p->many = !p->block_bytes || p->is_vector ? 0 : p->n > p->columns * MM_TILE ? 2 : 1;
-    const int64_t most = p->columns * MM_TILE * mm_tiles_each(p);
+    p->many = !p->block_bytes || mm_is_few(p) ? 0 : p->n > p->columns * MM_TILE ? 2 : 1;
+    const int64_t each = !p->wide ? MM_TILE : mm_is_longer(p) ? MMP_LONGER_N : MMP_VECTOR_N;
+    const int64_t most = p->columns * each * mm_tiles_each(p);
     if (p->is_vector) {
         p->n_tiles = 1;
         p->x_rows = (int) p->n;
@@ -347,7 +371,7 @@ static void plan_stay(struct mm_plan * p) {
     int64_t room =
         ARRAY_MEM_BYTES - p->core_rows * TILE_BYTES - 2 * x_rows * mm_chunk_bytes(p, p->x.chunk_k);
     bool alike = p->n_tiles % p->pass == 0 && slices == ops_parts(p->k, slice);
-    if (p->is_vector || !alike || p->pass < 2 || p->pass > STAY_TILES ||
+    if (mm_is_few(p) || !alike || p->pass < 2 || p->pass > STAY_TILES ||
         p->steps * p->pass < STAY_LEAST) {
         return;
     }
@@ -500,12 +524,14 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     const int columns = ops_columns(spec), gemm_rows = (int) least(MMP_CORE_ROWS_GEMM, columns);
     p->is_vector = p->n <= MMP_VECTOR_N && !p->t->shared;
     p->columns = p->is_vector ? vector_columns(p, columns) : columns;
-    p->fused = blocks && p->is_vector && mm_fuses(p->t, kind);
+    p->wide =
+        blocks && !p->is_vector && !mm_by_planes(kind) && (p->x_raw || !mm_takes_many(p->t, kind));
+    p->fused = blocks && mm_is_few(p) && mm_fuses(p->t, kind);
     if (p->fused) {
         p->t = &mm_aie2_fused;
     }
     p->core_rows = p->is_vector ? MMP_CORE_ROWS_GEMV : gemm_rows;
-    if (mm_is_longer(p) && p->n > MMP_LONGER_N) {
+    if (mm_is_longer(p) && p->is_vector && p->n > MMP_LONGER_N) {
         return error_set(err, ST_UNSUPPORTED, "%s takes up to %d rows of b, not %lld",
                          kernel_block_name(kind), MMP_LONGER_N, (long long) p->n);
     }
@@ -513,10 +539,10 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     plan_m(p);
     p->x_stays = may_stay(p, spec);
     st = plan_k(p, spec, err);
-    bool takes = p->is_vector || (p->many && !p->x_raw && mm_takes_many(p->t, kind));
+    bool takes = mm_is_few(p) || (p->many && !p->x_raw && mm_takes_many(p->t, kind));
     if ((p->x_raw || p->y_raw || p->block_bytes) && (st != ST_OK || !takes)) {
         return error_set(err, ST_UNSUPPORTED,
-                         "f32, f16 and most blocks are made bf16 in products of up to %d "
+                         "f32, f16 and some blocks are made bf16 in products of up to %d "
                          "rows of b, and where these fit a memtile and its descriptors",
                          MMP_VECTOR_N);
     }

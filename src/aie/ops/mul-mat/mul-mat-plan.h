@@ -55,6 +55,7 @@ struct mm_plan {
     enum kernel_blocks blocks;
     struct kernel_panel panel; // how the blocks lie
     bool fused;                // gemv: those of mm_fuses
+    bool wide;                 // gemm's array with gemv's program: few rows of b in each column
     int many; // gemm: tiles of a core for which a slice of blocks is made bf16; 0: y has none
 
     int64_t m, n, k;
@@ -119,6 +120,11 @@ static inline int mm_tiles_each(const struct mm_plan * p) {
     return p->many > 1 ? p->many : 1;
 }
 uint32_t mm_chunk_zeros(const struct mm_plan * p, uint32_t k);
+
+// Whether the cores have gemv's program.
+static inline bool mm_is_few(const struct mm_plan * p) {
+    return p->is_vector || p->wide;
+}
 
 // Of quantized blocks: slices that come to a core at once, and words of them of a row.
 static inline uint32_t mm_slices_at_once(const struct mm_plan * p) {

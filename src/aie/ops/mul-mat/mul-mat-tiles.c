@@ -215,7 +215,8 @@ static void write_chunks(const struct design * d, int channel, const struct rows
             .release_value = r->tiles ? r->tiles : 1,
         };
         struct array_bd out = in;
-        out.words = r->sent * block_words(d) * (blocks + zeros);
+        uint32_t block = r->is_y ? block_words(d) : mm_x_block(p);
+        out.words = r->sent * block * (blocks + zeros);
         out.next = is_last ? -1 : half(channel) + bd_out(d, channel) + i + 1;
         out.acquire = full;
         out.release = empty;
@@ -227,7 +228,7 @@ static void write_chunks(const struct design * d, int channel, const struct rows
             mm_send_words(p, &out, r->sent, words, k / (uint32_t) p->once_k);
         } else {
             uint32_t none = p->t->shared ? r->sent - r->rows : 0; // in blocks they must be numbers
-            send_blocks(&out, block_words(d), r->sent - none, none, words, blocks, zeros, 0);
+            send_blocks(&out, block, r->sent - none, none, words, blocks, zeros, 0);
         }
         if (cut->chunks == 1) {
             in.iterations = out.iterations = 2;
