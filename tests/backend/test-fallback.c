@@ -103,12 +103,13 @@ static struct ggml_tensor * in_place(struct ggml_context * ctx, struct ggml_tens
     return ggml_add(ctx, t, b);
 }
 
-// The way of llama.cpp's cache, with a type that only the CPU writes.
+// The way of llama.cpp's cache, with a type that only the CPU writes: NPUs have its code beside their
+// own, which is no node of the fallback, and so what is written comes from one.
 static struct ggml_tensor * cache(struct ggml_context * ctx, struct ggml_tensor * a,
                                   struct ggml_tensor * b) {
     struct ggml_tensor * ids = ggml_cast(ctx, ggml_arange(ctx, 0, H, 1), GGML_TYPE_I32);
     struct ggml_tensor * kept = ggml_new_tensor_2d(ctx, GGML_TYPE_Q4_K, W, H);
-    struct ggml_tensor * t = ggml_set_rows(ctx, kept, ggml_add(ctx, a, b), ids);
+    struct ggml_tensor * t = ggml_set_rows(ctx, kept, roll(ctx, ggml_add(ctx, a, b), 4, 1), ids);
     return ggml_add(ctx, ggml_cast(ctx, t, GGML_TYPE_F32), a);
 }
 
