@@ -42,7 +42,8 @@ struct ggml_backend_hsa_stats {
     uint64_t pack_hits;        // kernels that came from a pack
     uint64_t memory_hits;      // kernels that were in memory already
     uint64_t dispatches;       // kernels sent to the device
-    uint64_t host_copies;      // nodes that move data about (CPY, GET_ROWS ...), done by the host
+    uint64_t host_copies;      // nodes that move data about (CPY, GET_ROWS ...), done by the host,
+                               // and small ones that loading a PDI would take longer for
     uint64_t staged_operands;  // operands that the host laid out anew for a kernel
     uint64_t cpu_nodes;        // nodes that the CPU fallback computed
     uint64_t streams_made;     // kernels of shapes that no pack has, on a pack's program

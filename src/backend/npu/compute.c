@@ -236,6 +236,9 @@ static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, str
     bool done;
     struct panels_node room;
     node = (struct ggml_tensor *) (uintptr_t) panels_restride(node, &room);
+    if (small_is_hosts(s, node)) {
+        return small_run(s, node, err);
+    }
     enum status st = kept_node(s, node, &done, err);
     if (done || st != ST_OK) {
         return st;
@@ -260,6 +263,7 @@ static void scratch_reset(struct hsa_stream * s) {
     memset(s->npu->recent, 0, sizeof s->npu->recent);
     memset(s->npu->ropes, 0, sizeof s->npu->ropes);
     steps_room_reset(s);
+    s->npu->on_decoder = false; // at the end of a graph, or where one wants more than there is
 }
 
 const struct device_kind npu_kind = {

@@ -155,6 +155,7 @@ enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct
     st = join_add(s, kernel, d, err);
     if (st == ST_OK) { // one that was refused has touched nothing: the CPU may compute the node
         s->sent++;
+        sent->on_decoder = kernel->decoder != STORE_NO_DECODER;
         atomic_fetch_add(&s->device->dispatches, 1);
     }
     return st;

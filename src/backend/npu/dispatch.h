@@ -41,6 +41,7 @@ struct npu_stream {
     bool room_busy;     // a node uses it
     struct kept * kept; // plans of nodes; NULL: none are kept
     struct join * join; // kernels that wait to be sent together; NULL: none do
+    bool on_decoder;    // the last kernel of this graph was one of the decoder's PDIs
     size_t n_written; // what was written since the last wait; more than there is room for: anything
     struct {
         const char *begin, *end;
@@ -101,6 +102,12 @@ bool add_id_is(const struct ggml_tensor * node);
 enum status add_id_check(struct hsa_device * device, const struct ggml_tensor * node,
                          struct error * err);
 enum status add_id_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
+
+// ---- small.c ----
+
+// Behind the decoder's kernels: would loading another PDI for the node take longer than the host?
+bool small_is_hosts(const struct hsa_stream * s, const struct ggml_tensor * node);
+enum status small_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
 
 // ---- top-k.c ----
 

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { MAX_PARTS = 256 }; // kernels of a node: beyond that the host is faster
+enum { MAX_PARTS = 256 }; // kernels of a node: beyond that the host is faster, whatever it costs
 
 struct mover {
     struct npu * npu;
@@ -313,6 +313,16 @@ static enum status wait_for_index(struct hsa_stream * s, const struct ggml_tenso
     return st;
 }
 
+// Rows that lie apart are a kernel each. The host copies them faster where there are many, or where
+// it has waited for the decoder's kernels already; where it has not, what comes behind the node
+// waits as well.
+static bool host_is_faster(const struct hsa_stream * s, int parts, size_t bytes) {
+    enum { COPY_US = 30, WAITED_US = 30, WAIT_US = 300, BYTES_A_US = 2000 };
+    bool waited = s->npu->on_decoder && !s->in_flight;
+    size_t by_host = (waited ? WAITED_US : WAIT_US) + bytes / BYTES_A_US;
+    return by_host < (size_t) parts * COPY_US;
+}
+
 enum status moves_rows(struct hsa_stream * s, const struct view * from,
                        const struct ggml_tensor * index, const struct view * to, bool * done,
                        struct error * err) {
@@ -325,7 +335,7 @@ enum status moves_rows(struct hsa_stream * s, const struct view * from,
         return st;
     }
     st = matrices(&m, &r, err);
-    if (st != ST_OK) {
+    if (st != ST_OK || host_is_faster(s, m.parts, view_bytes(to))) {
         return st == ST_INVALID ? st : ST_OK;
     }
     m = (struct mover){.npu = s->device->npu, .stream = s};
@@ -374,6 +384,10 @@ enum status moves_node(struct hsa_stream * s, const struct ggml_tensor * node, b
             keep_row(s, node);
         }
         st = kinds[i].move(&m, node, err);
+        struct view moved = view_of(node->op == GGML_OP_SET_ROWS ? node->src[0] : node);
+        if (st == ST_OK && kinds[i].index && host_is_faster(s, m.parts, view_bytes(&moved))) {
+            return ST_OK;
+        }
         if (st == ST_OK) {
             m = (struct mover){.npu = s->device->npu, .stream = s};
             st = kinds[i].move(&m, node, err);
