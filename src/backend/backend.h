@@ -1,6 +1,6 @@
 // backend: ggml's view of the house. One registry holds the devices, NPUs and GPUs; a device holds
 // its memory, its kernels and the code that was uploaded to it; a stream is one queue of a device.
-// What several threads may reach (the device) is locked; what belongs to one thread (the stream) is
+// State that several threads may reach (the device) is locked; that of one thread (the stream) is
 // not. What NPUs and GPUs do not have in common is how a node is computed: device_kind.
 #pragma once
 
@@ -37,7 +37,7 @@ struct hsa_buft { // ggml reads the member of the API version that it has
     char name[24];
 };
 
-// What becomes of nodes without a kernel, GGML_HSA_HOST_FALLBACK.
+// The fate of nodes without a kernel, GGML_HSA_HOST_FALLBACK.
 enum fallback_mode {
     FALLBACK_NEVER,    // 0: the graph fails
     FALLBACK_ABLE,     // not set: they are computed on the CPU, but not promised

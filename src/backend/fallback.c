@@ -147,7 +147,7 @@ bool fallback_waits(const struct fallback * f) {
     return f->graph && ggml_graph_n_nodes(f->graph) > 0;
 }
 
-// What the CPU reads and writes in memory of a NPU, which does not snoop its caches.
+// Ranges that the CPU reads and writes in memory of a NPU, which does not snoop its caches.
 static void touch_begin(struct ggml_cgraph * graph) {
     for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
         const struct ggml_tensor * node = ggml_graph_node(graph, i);

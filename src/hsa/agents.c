@@ -117,12 +117,13 @@ static struct hsac_agent * add_agent(struct hsac * h, enum hsac_kind kind, hsa_a
     snprintf(a->name, sizeof a->name, "%.63s", name);
     char product[65] = {0};
     h->api.hsa_agent_get_info(handle, (hsa_agent_info_t) HSA_AMD_AGENT_INFO_PRODUCT_NAME, product);
-    // Of a GPU that libdrm has no name for ROCr says nothing.
+    // ROCr says nothing of a GPU that libdrm has no name for.
     snprintf(a->product, sizeof a->product, "%.63s", *product ? product : name);
     return a;
 }
 
-// What a context gets. The first column of XDNA has no shim, so ROCr asks for one less of them.
+// The columns that a context gets. The first column of XDNA has no shim, so ROCr asks for one less
+// of them.
 static void find_columns(struct hsac_agent * a) {
     uint32_t columns = 0;
     if (a->h->ours) {

@@ -63,7 +63,7 @@ static enum status move(struct hsac_agent * a, void * to, hsa_agent_t to_agent, 
 
 enum way { WRITE, READ, FILL };
 
-// What a copy came to, for who uses the agent's bytes later.
+// The outcome of a copy, for whatever uses the agent's bytes later.
 static enum status note(struct hsac_agent * a, enum way way, const void * agent_at, size_t size,
                         const struct error * why, struct error * err) {
     if (why->status != ST_OK) {

@@ -92,7 +92,7 @@ void hsac_host_begin(struct hsac_agent * a, const void * at, size_t size);
 void hsac_host_end(struct hsac_agent * a, const void * at, size_t size);
 uint64_t hsac_agent_flushed(const struct hsac_agent * a); // bytes, so far
 
-// Who writes and reads through ggml gets no status. So bytes that could not be written are
+// Writes and reads through ggml return no status. So bytes that could not be written are
 // remembered until they are written or freed, and bytes that could not be read until somebody is
 // told: a graph asks before it reads a tensor, or writes it, and says what its nodes have written.
 // ST_DEVICE, and why.
@@ -148,7 +148,7 @@ enum status hsac_agent_set_idle(struct hsac_agent * a, const uint32_t * insts, s
                                 struct error * err);
 enum status hsac_queue_dispatch(struct hsac_queue * q, const struct hsac_dispatch * d,
                                 struct error * err);
-// What would be refused is so here, too, with the same words; nothing is sent.
+// Refuses what sending would refuse, with the same words; nothing is sent.
 enum status hsac_queue_admits(struct hsac_queue * q, const struct hsac_dispatch * d,
                               struct error * err);
 // The allocation in which addr lies; false: in none.

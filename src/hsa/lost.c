@@ -40,7 +40,7 @@ static void forget(struct hsac_agent * a, int i) {
     set_count(a, count(a) - 1);
 }
 
-// What is written in part is mended in part: the rest stays lost.
+// A range that is written in part is mended in part: the rest stays lost.
 void hsac_agent_written(struct hsac_agent * a, const void * at, size_t size) {
     if (count(a) == 0 || size == 0 || hsac_forked(a->h)) {
         return;

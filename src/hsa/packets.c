@@ -100,7 +100,7 @@ static const struct hsac_abi abis[] = {
     {'D', true, write_d, refuse_lost},
 };
 
-// What the driver makes of D is no longer than what it makes of B.
+// The driver's command for D is no longer than its command for B.
 uint32_t hsac_chain_bytes(int n_operands) {
     return AIE_CHAIN_HEADER + 4 * (AIE_ERT_COUNT((uint32_t) n_operands) + 2);
 }

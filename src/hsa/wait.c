@@ -10,7 +10,8 @@
 
 // A kernel of one second is a slow one already.
 enum { DEFAULT_LIMIT_S = 60, MOST_LIMIT_S = 1000000 };
-// Who waits looks every few milliseconds; a longer pause between two looks counts as this much.
+// A waiting thread looks every few milliseconds; a longer pause between two looks counts as this
+// much.
 enum { MOST_STEP_MS = 250 };
 
 static int64_t now_ms(void) {

@@ -59,7 +59,7 @@ static bool drop_pdi(struct store * s, struct pdi_node * p) {
     return true;
 }
 
-// Where only packs have programs, asking brings PDIs that no kernel came for.
+// Without a compiler a question whether there is a kernel brings PDIs that no kernel came for.
 static bool drop_unused_pdi(struct store * s) {
     for (struct pdi_node *p = s->pdis, *next; p; p = next) {
         next = p->next;

@@ -66,7 +66,7 @@ struct pdi_node * memory_find_pdi(struct store * s, const uint8_t digest[SHA256_
 struct program * memory_find_program(struct store * s, const struct aie_plan * plan);
 
 void memory_pin(struct store * s, struct entry * e);
-// Of one that nobody has had: it is the newest of those without a pin.
+// Enters a kernel that nobody has had, as the newest of those without a pin.
 void memory_add(struct store * s, struct entry * e);
 void memory_unpin(struct store * s, struct entry * e);
 void memory_make_room(struct store * s); // drops until what is left fits, or is pinned

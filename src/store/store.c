@@ -1,7 +1,7 @@
 // store: finds a kernel in memory, else builds it from the sources in their order. One lock guards
 // everything in memory and is never held while a file is read or a kernel compiled; whoever asks
 // for a kernel (or needs a PDI) that another thread is building waits for that thread.
-// What is held in memory, and for how long, is memory.c's.
+// memory.c says what is held in memory, and for how long.
 #include "store-impl.h"
 
 #include "aie/aie.h"
@@ -275,8 +275,8 @@ static enum status from_packs(struct store * s, struct asked * asked, struct fou
     return ST_OK;
 }
 
-// Who makes a kernel: our compiler, on a program of its own or of a pack, or the command for what
-// ours cannot do.
+// The maker of a kernel: our compiler, on a program of its own or of a pack, or the command for
+// what ours cannot do.
 enum maker { MAKER_NONE, MAKER_OWN, MAKER_COMMAND };
 
 bool store_has_compiler(const struct store * s) {
@@ -414,8 +414,8 @@ static void note_program(struct store * s, const struct aie_plan * plan, struct 
     free(fresh);
 }
 
-// What the command made was verified before it was kept; where the verdict is not about these very
-// bytes and operands, or of an older verifier, it is looked at again.
+// A kernel of the command was verified before it was kept; where the verdict is not about these
+// very bytes and operands, or of an older verifier, it is looked at again.
 static enum status check_verdict(const struct kernel_spec * spec, const struct cache_kernel * k,
                                  const struct store_pdi * pdi, struct error * err) {
     uint8_t verdict[SHA256_BYTES];
@@ -505,7 +505,7 @@ static enum status publish(void * user, struct error * err) {
     return st;
 }
 
-// What cannot be kept is said once, and then only counted.
+// A kernel that cannot be kept is said once, and then only counted.
 static void unkept(void * user, enum status st, struct error * why) {
     struct store * s = ((const struct getting *) user)->store;
     pthread_mutex_lock(&s->lock);
@@ -668,7 +668,7 @@ static enum status get(struct store * s, const struct kernel_spec * canonical, u
     if (e && e->state == ENTRY_READY) {
         s->stats.memory_hits++;
     } else if (e && waited) {
-        // What failed a moment ago for the thread that we waited for has failed for us.
+        // A kernel that failed a moment ago for the thread that we waited for has failed for us.
         st = e->error ? error_set(err, e->error->status, "%s", e->error->text)
                       : error_set(err, ST_NO_MEMORY, "no memory to build a kernel");
     } else if (e) {
@@ -724,7 +724,7 @@ void store_check_packs(struct store * s, enum aie_arch arch) {
     }
 }
 
-// Who asks whether there is a kernel mostly wants it next: its plan waits for that. It takes no
+// A kernel that was asked about is mostly wanted next, so that its plan is kept. It takes no
 // kernel's place in memory.
 static void keep_plan(struct store * s, const struct asked * asked, uint64_t hash) {
     struct entry * e = NULL;
@@ -753,7 +753,7 @@ static bool can(struct store * s, const struct kernel_spec * spec_asked, enum ma
     const struct entry * e = table_find(&s->kernels, &spec, hash);
     bool planned = e && e->state == ENTRY_PLANNED;
     bool ready = e && (e->state == ENTRY_READY || (planned && store_has_compiler(s)));
-    // What the compiler refused to make, after promising it, it will refuse again.
+    // A kernel that the compiler refused, after promising it, it will refuse again.
     bool refused = e && e->state == ENTRY_FAILED && e->error && e->error->status == ST_UNSUPPORTED;
     if (planned && !ready) {
         asked = *e->asked;

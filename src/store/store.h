@@ -80,7 +80,7 @@ void store_free(struct store * s);
 // came up before is handed over at once. `warn` is called from any thread.
 void store_set_log(struct store * s, void (*warn)(const char * text));
 
-// Who has set `device` of kernels and PDIs is told before they go. Called with the store locked,
+// The owner of `device` of kernels and PDIs is told before they go. Called with the store locked,
 // from any thread: what is called must not ask the store for anything.
 struct store_uploads {
     void * user;

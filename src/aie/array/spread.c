@@ -22,7 +22,8 @@ static const struct bds bds[SPREAD_CORES][SPREAD_STREAMS] = {
     {{7, 10}, {30, 11}, {9, 8}},
     {{12, 33}, {31, 34}, {32, 13}},
 };
-// Of the shorter chunk at the end; one core has it, whose channels are even or odd.
+// The descriptors of the shorter chunk at the end, which one core has. Its channels are even or
+// odd.
 static const struct bds last_bds[2][SPREAD_STREAMS] = {
     {{14, 15}, {35, 16}, {17, 18}},
     {{14, 36}, {35, 37}, {38, 18}},
@@ -211,7 +212,7 @@ static uint64_t crew_cycles(const struct spread_work * w, struct spread_crew * c
         uint64_t channel = w->shared_words * 65 / 64 / (all * w->words_a_cycle);
         busy = channel > busy ? channel : busy;
     }
-    if (w->most_words) { // who gets more is told again, when the first is done
+    if (w->most_words) { // a core that gets more is programmed again when the first part is done
         uint64_t most = (uint64_t) crew->cores * w->most_words;
         busy +=
             (w->words / ways > 0 ? (w->words / ways - 1) / most : 0) * (uint64_t) w->times->again;

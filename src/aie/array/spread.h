@@ -35,8 +35,8 @@ enum { SPREAD_CORES = 4, SPREAD_PAIR = 2 };
 enum { SPREAD_PLAIN_LOCKS = 6 * SPREAD_CORES + 1, SPREAD_LOCKS = 10 * SPREAD_CORES + 1 };
 enum { SPREAD_MOST_WORDS = 2048 }; // of a chunk
 
-// Who works: columns, and cores in each. Telling one takes the instruction stream some time;
-// another one pays where it saves more.
+// The columns that work, and the cores of each. To program one takes the instruction stream some
+// time; another one pays where it saves more.
 struct spread_crew {
     int columns, ways, cores; // the cores of each way
     uint64_t lead; // words that a column does while the next is told: what it may have more

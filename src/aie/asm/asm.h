@@ -59,7 +59,7 @@ void asm_free(struct asm_program * p);
 void asm_free_trial(struct asm_program * trial, struct asm_program * p);
 const struct aie_target * asm_target(const struct asm_program * p);
 enum asm_class asm_class_of(const struct asm_program * p, struct asm_reg r);
-// What is wrong with the program, for asm_finish to report: the first one counts.
+// Notes a mistake in the program, for asm_finish to report: the first one counts.
 void asm_misuse(struct asm_program * p, const char * fmt, ...) BASE_PRINTF(2, 3);
 
 // A local lives inside one region, a global from its first write to the end of the program, or to
@@ -129,11 +129,11 @@ void asm_loop_begin(struct asm_program * p, struct asm_reg count);
 void asm_loop_end(struct asm_program * p);
 // For the loop that has just begun: its trips do not overlap, for the sake of program memory.
 void asm_loop_alone(struct asm_program * p);
-// The same, with trips before the first and behind the last, of which nothing is wanted: then what
-// leads in and out is the loop itself, and overlapping trips take no more program memory than one.
-// Only where registers that live on are pointers, moved by constants, that nobody wants behind the
-// loop, and where all that is read and written through them has a margin (asm_margin) that is wide
-// enough; else the loop is an ordinary one.
+// The same, with extra trips before the first and behind the last, whose results are not used. The
+// loop is then its own prologue and epilogue, and overlapping trips take no more program memory
+// than one. This holds where the registers that live on are pointers, moved by constants, that
+// nothing behind the loop reads, and where all that is read and written through them has a margin
+// (asm_margin) that is wide enough; else the loop is an ordinary one.
 void asm_loop_begin_rolling(struct asm_program * p, struct asm_reg count);
 // The same, with the author placing each instruction: a trip begins every `interval` bundles, and
 // an instruction issues in the bundle of its trip that asm_at() named before it (it may be
@@ -145,7 +145,7 @@ void asm_at(struct asm_program * p, int bundle);
 // For the paced or rolling loop that has just begun: a vector or an accumulator is another local's
 // until the result that was sent to it lands, not only until its instruction issues. The old value
 // is read while the new one is on its way; the checker follows each of them (struct asm_flow).
-// Where the loop does not roll, registers are as everywhere.
+// In a loop that does not roll, registers are as everywhere.
 void asm_loop_late(struct asm_program * p);
 // Instructions around such a loop that raise events, for whoever traces a core; nothing here reads
 // them, and kernels' bytes have them.

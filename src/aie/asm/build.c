@@ -265,7 +265,7 @@ int asm_node_copy(struct asm_program * p, const struct asm_node * n) {
     return p->n_nodes++;
 }
 
-// What the author writes, as against what laying out adds.
+// An instruction of the author's, as against those that laying out adds.
 static bool add_node(struct asm_program * p, int op, int memory, const struct asm_arg * args,
                      int n) {
     for (int k = 0; k < n; k++) {

@@ -20,7 +20,7 @@ enum {
     UNITS = 64 * WORDS,
 };
 
-// What is in flight at the issue of a bundle, but for the units.
+// Everything but units that is in flight at the issue of a bundle.
 struct flight {
     uint64_t units[WORDS]; // those with a write or a late read that is not over
     uint8_t since_memory, since_lock, since_loop;
@@ -210,7 +210,7 @@ static bool lessen(uint8_t * a, uint8_t b) {
     return less;
 }
 
-// What is known of a unit gets worse by what the walk has; whether it did.
+// Worsens what is known of a unit by what the walk has; true where it changed.
 static bool meet_unit(struct state * s, struct walk * w, int unit) {
     uint8_t lands = (uint8_t) left(w, w->lands[unit]), late = (uint8_t) left(w, w->late[unit]);
     bool changed = lands > s->lands[unit] || late > s->late[unit];
@@ -328,7 +328,8 @@ static enum status flow_indirect(struct check * c, int at, const struct check_wo
     return any ? ST_OK : fail(c, at - slots, "this branch cannot be followed", &jump->inst);
 }
 
-// Where it goes from a bundle; *falls: to the one behind it, which is left to the caller.
+// The bundle to which control goes from a bundle; *falls: to the one behind it, which is left to
+// the caller.
 static enum status successors(struct check * c, int at, bool * falls) {
     int slots = c->target->delay_slots;
     if (c->loop_start[at] >= 0) {
@@ -362,7 +363,7 @@ static enum status successors(struct check * c, int at, bool * falls) {
     return ST_OK;
 }
 
-// What holds for the last bundle of a loop, and for branches.
+// The rules for the last bundle of a loop, and for branches.
 static enum status check_place(struct check * c, int at, struct since since) {
     const struct check_bundle * b = &c->code.bundles[at];
     if (c->loop_start[at] >= 0 &&

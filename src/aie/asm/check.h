@@ -16,8 +16,8 @@ struct check_access {
 
 enum { CHECK_NO_PORT = 0xff };
 
-// What stands in a slot. Equal bits in the same slot are the same instruction, wherever they are:
-// it is decoded once.
+// The instruction in a slot. Equal bits in the same slot are the same instruction, wherever they
+// are: it is decoded once.
 struct check_word {
     uint64_t bits;
     int next; // with the same hash, -1 = none
@@ -58,7 +58,7 @@ struct check_code {
     int n_longs;
 };
 
-// What the checker says of an instruction of a bundle.
+// The checker's error about an instruction of a bundle.
 enum status check_fail(const struct check_code * c, int at, const char * what,
                        const struct aie_inst * inst, struct error * err);
 

@@ -122,8 +122,8 @@ struct reader {
     uint8_t use_cycle;
 };
 
-// Who wrote and who read each half of each virtual register since. Of one that is only named as a
-// whole the first half stands for both.
+// The last writer of each half of each virtual register, and the readers since. The first half of a
+// register that is only named as a whole stands for both.
 struct track {
     int writer;       // node, -1 = none yet
     int first_reader; // index into readers
@@ -133,7 +133,7 @@ struct track {
     bool parted;                   // of the first half: there are two
 };
 
-// What building takes beside its result: the program keeps it from one region to the next.
+// Memory that building needs beside its result; the program keeps it from one region to the next.
 struct deps_room {
     struct track (*tracks)[2]; // by virtual register
     int cap_tracks;
@@ -235,7 +235,7 @@ static void note_use(struct walk * w, int i, const struct aie_operand * use, int
     t->first_reader = w->n_readers++;
 }
 
-// Who read and who wrote the old value are done before this writes.
+// The readers and the writer of the old value are done before this writes.
 static void wait_for(struct walk * w, int i, const struct aie_operand * def,
                      const struct track * t) {
     struct deps * d = w->d;
@@ -586,7 +586,7 @@ static void order(struct deps * d, const struct other * a, const struct other * 
     }
 }
 
-// Where two accesses pass each other in the next trip, they may still meet in a later one.
+// Two accesses that pass each other in the next trip may still meet in a later one.
 static void order_later(struct deps * d, const struct other * a, const struct other * b) {
     enum { MOST = 32 }; // trips in flight
     int32_t step = b->address.step;

@@ -216,7 +216,7 @@ static struct margin margin_here(const struct asm_program * p) {
                            due > 0 ? due : 0};
 }
 
-// What an item became when it was laid out.
+// An item as it was laid out.
 struct laid {
     int first, end;             // bundles
     int first_label, end_label; // that it made

@@ -114,7 +114,7 @@ static void count_trips(struct asm_program * p, const struct pipeline * q, struc
     if (q->copies > 1) {
         c->turns = asm_global(p, ASM_R);
         c->left = asm_global(p, ASM_R);
-        // Where there are only two registers for the four, each is set when the last is done with.
+        // With only two registers for the four each is set when the last is done with.
         bool few = free_scalars(p) < 4;
         int power = __builtin_ctz((unsigned) q->copies);
         if (!few) {

@@ -346,7 +346,7 @@ static int latest_neighbour(const struct search * s, int i) {
     return latest;
 }
 
-// What stands too near to node i where it has been put goes, to be placed again.
+// Takes out the nodes that stand too near to node i where it has been put; they are placed again.
 static void eject_neighbours(struct search * s, int i) {
     const struct deps * d = &s->q->deps;
     int * time = s->q->time;

@@ -11,7 +11,7 @@ enum {
     MODULO_WORDS = MODULO_MAX_II / 64,
 };
 
-// What a node takes when one of its ops carries it.
+// The resources of a node when one of its ops carries it.
 struct carrier {
     uint16_t op;
     uint8_t slot;
@@ -109,7 +109,7 @@ char * placement_print(const struct search * s);
 bool placement_read(struct search * s, const char * placement);
 const char * placement_registers(const struct search * s, const char * placement);
 
-// Who looks for the schedules of a program's loops instead of the compiler (src/aie/tune).
+// Looks for the schedules of a program's loops instead of the compiler (src/aie/tune).
 struct asm_tuner {
     // The times, carriers and registers of a loop; plain 0: only if they are known. False: its
     // trips do not overlap.

@@ -106,7 +106,7 @@ static void mark_below(struct tree * t, int top) {
     }
 }
 
-// What stops the part below `top` on its way: the edge with the least slack in the other direction.
+// The edge that stops the part below `top`: the one with the least slack in the other direction.
 static int entering(const struct tree * t, int top) {
     bool later = t->w->edges[t->by[top]].to == top; // that part goes later
     int best = -1, least = 0;

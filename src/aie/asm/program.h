@@ -206,7 +206,7 @@ bool asm_is_watched(void);
 // remat.c: loads what a loop wants again much later once more.
 void asm_rematerialise(struct asm_program * p);
 
-// What a region takes, with every load that may go through either unit near enough for that.
+// The bundles that a region takes, if every load that may go through either unit is near enough.
 struct asm_slots {
     int most;           // bundles of the busiest slot
     int loads, loads_a; // in all, and those that one unit alone does
@@ -230,7 +230,7 @@ void asm_spill(struct asm_program * p);
 // or memory), with the reason recorded.
 bool asm_schedule_region(struct asm_program * p, struct asm_item * region, bool is_loop);
 
-// What is known of loops of this look; a new entry, or the oldest one anew, is not yet tried.
+// The entry for loops with this digest; a new entry, or the oldest one anew, is not yet tried.
 struct asm_known * asm_known_of(struct asm_program * p, int n, int least, int plain);
 
 // value-flow.c

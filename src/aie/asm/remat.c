@@ -91,7 +91,7 @@ struct asm_slots asm_slots(const struct asm_program * p, const struct asm_item *
     return s;
 }
 
-// What the loop has time for: loads beside what its other slots take.
+// The loads that the loop has time for beside what its other slots take.
 static void find_room(struct again * g) {
     for (int i = 0; i < g->region->count; i++) {
         g->stored[node_of(g, i)->memory] |= instr_of(g, i)->stores;

@@ -154,7 +154,7 @@ static bool meet(const struct arc * a, const struct arc * b, int circle) {
     return by < a->length || circle - by < b->length;
 }
 
-// What it would take to give arc i, of these bits, register r: the lengths of those in its way,
+// The cost of giving arc i, of these bits, register r: the lengths of those in its way,
 // more for those that have been in somebody's way before.
 static int price_of(const struct colouring * c, int i, const uint64_t bits[WORDS], int r) {
     int circle = c->q->ii * c->q->copies, price = 0;

@@ -1,5 +1,5 @@
 // asm/sched: list scheduling of one region, latency-exact, with register allocation on the way.
-// What waits for what comes from deps.c.
+// The dependences come from deps.c.
 //
 // A local gets its physical register when its first writer issues and gives it back when its last
 // reader has read and everything written has landed. Priority is the length of the critical path;
@@ -213,7 +213,8 @@ static int collect_ready(struct sched * s, int cycle) {
     return n;
 }
 
-// What lands from here on: not much more than is looked at, for most regions are short.
+// The results that land from here on. The table is not much longer than what is looked at: most
+// regions are short.
 static void clear_ports(struct sched * s, int cycle) {
     enum { ALL = sizeof s->ports / sizeof s->ports[0], LONGEST = ALL - MAX_CYCLES };
     if (cycle + LONGEST > s->clear) {

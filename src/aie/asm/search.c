@@ -184,7 +184,8 @@ static bool begins_harmlessly(const struct search * s) {
     for (int i = 0; i < s->n && s->q->rolling; i++) {
         const struct aie_instr * instr = deps_instr(&s->q->deps, i);
         bool asks = instr->loads || instr->stores ||
-                    (p->target->picky && p->nodes[s->q->deps.first + i].op == p->target->picky);
+                    (p->target->undefined_for_some &&
+                     p->nodes[s->q->deps.first + i].op == p->target->undefined_for_some);
         for (int k = 0; asks && k < s->nodes[i].n_mentions; k++) {
             const struct search_local * l = &s->locals[s->nodes[i].mentions[k].local];
             bool is_scalar = p->target->classes[l->cls].file == AIE_FILE_SCALAR;
@@ -198,7 +199,7 @@ static bool begins_harmlessly(const struct search * s) {
     return true;
 }
 
-// What is left when all stand: stages, registers, which may be known.
+// The rest of the work when all instructions are placed: stages, and registers, which may be known.
 enum outcome search_finish(struct search * s, const char * registers) {
     struct pipeline * q = s->q;
     if (!search_normalise(s, false)) {
@@ -310,7 +311,7 @@ static bool find_with(struct search * s, int ii, int longest, enum sched_method 
     return false;
 }
 
-// Who has time tries small changes to the order as well.
+// The patient search tries small changes to the order as well.
 static bool find_at(struct search * s, int ii, int longest, enum sched_method method,
                     struct asm_choice * c) {
     for (int seed = 0; seed < (s->n > ASM_FEW ? s->seeds : 1); seed++) {

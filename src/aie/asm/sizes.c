@@ -66,7 +66,7 @@ static void keep_distance(struct asm_program * p, int set_up, int last) {
 }
 
 // Makes bundles longer, from the one before `end` backward, until `missing` bytes are made up for.
-// What lies at `first` is aligned, so that full bundles all the way would do.
+// The bundle at `first` is aligned, so that full bundles all the way would do.
 static void lengthen(struct sizes * s, int first, int end, int missing) {
     int full = s->p->target->bundle_bytes;
     for (int b = end - 1; b >= first && missing > 0; b--) {

@@ -15,7 +15,7 @@
 
 enum { MOST_PLACES = 64, NOWHERE = -1 };
 
-// Of globals, and of locals of a class that cannot be kept in memory.
+// The registers of globals, and of locals of a class that cannot be kept in memory.
 enum { NO_CLASS = ASM_CLASS_COUNT };
 
 struct kept { // of a virtual register, while the region is walked

@@ -231,8 +231,8 @@ static int find_rest(struct relay * r, int most) {
     return last;
 }
 
-// Of the lives around which instruction i is pushed on and on, the use that is furthest from the
-// write, and its value; -1 = there is none that can be copied.
+// The use that is furthest from its write, and its value, among the lives that keep pushing
+// instruction i to a later bundle; -1 = none of them can be copied.
 static int find_follower(const struct relay * r, int i, int * id) {
     int use = -1;
     for (int k = 0; k < r->deps.count && i >= 0; k++) { // certainly into the circle

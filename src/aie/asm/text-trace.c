@@ -2,7 +2,7 @@
 // listens. Programs may be laid out more than once; what is told is the last time. Without a
 // listener there is no trace, and nothing here costs more than a look at a pointer.
 //
-// Who listens is a matter of the thread, so that kernels need not be told of it.
+// The listener belongs to the thread, so that kernels need not be told of it.
 #include "text-impl.h"
 
 #include <stdlib.h>
@@ -175,7 +175,7 @@ static void sort_edges(struct asm_trace * t) {
 
 // ---- what is told ----
 
-// What there is no memory to show is not shown in part: the program is then without memory, too.
+// Without memory for a text nothing of it is shown: the program is then without memory, too.
 static void tell(struct asm_program * p, enum asm_pass pass, struct buf * b) {
     const struct asm_listener * to = p->trace->to;
     if (b->failed) {

@@ -40,8 +40,8 @@
 
 #include "asm.h"
 
-// What asm_finish does, in its order. Each prints the program in a form that asm_read takes, but
-// for the last.
+// The passes of asm_finish, in their order. Each prints the program in a form that asm_read takes,
+// but for the last.
 enum asm_pass {
     ASM_PASS_BUILT,    // as the author wrote it
     ASM_PASS_DEPS,     // which instruction waits for which, as comments
@@ -55,8 +55,8 @@ enum asm_pass {
 const char * asm_pass_name(enum asm_pass pass);
 bool asm_pass_parse(const char * name, enum asm_pass * out);
 
-// Who is told: of each program that this thread begins while somebody listens, the text after each
-// pass, when asm_finish has come that far.
+// The listener of this thread: of each program that is begun while it is set it gets the text after
+// each pass, when asm_finish has come that far.
 struct asm_listener {
     void (*pass)(void * user, enum asm_pass pass, const char * text);
     void * user;

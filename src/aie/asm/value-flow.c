@@ -30,7 +30,7 @@ static int units_of(const struct asm_program * p, enum asm_class cls, int phys, 
     return aie_reg_units(asm_phys(p->target, cls, phys, part), units);
 }
 
-// Who wrote a part of a value last.
+// The last writer of a part of a value.
 struct writer {
     int node; // -1 = nobody
     uint8_t part;

@@ -41,7 +41,7 @@ enum {
     PDI_PACKED_MOST = 65535, // commands of a run: the firmware counts what is left in 16 bits
 };
 
-// Who packed a PDI says so in its partition header, and with this mark that it was meant.
+// The packer of a PDI is named in its partition header; this mark says that the name was meant.
 static inline uint32_t pdi_packed_mark(uint32_t form, uint32_t bytes) {
     return 0x8866u | (form & 0xff) << 8 | form >> 8 | bytes << 16 | bytes >> 16;
 }

@@ -86,7 +86,7 @@ void txn_wait(struct txn * t, int col, int row, int direction, int channel);
 // Fixes up the header; the caller owns *insts.
 enum status txn_end(struct txn * t, uint32_t ** insts, size_t * n_words, struct error * err);
 
-// What a stream's header calls the devices of an architecture.
+// The generation of an architecture's devices, as a stream's header has it.
 unsigned txn_generation(enum aie_arch arch);
 // A stream that does nothing, whatever the array is configured for: it writes 0 into a descriptor
 // of the first shim tile that nobody starts. The caller owns *insts.
@@ -115,12 +115,12 @@ struct txn_aim {   // an address patch of a joined stream, and what it was in it
     uint32_t byte_offset;
 };
 
-// What the parts do, in their order, as one stream of *n_words; and where its address patches are.
-// What a part repeats of what the shims were told for good, and descriptors that stand as it would
-// write them, are left out. Operands are still those of the parts: txn_aim tells them where they
-// are. `out` has room for all words of all parts; *aims is the caller's. ST_UNSUPPORTED where the
-// parts are not of one array, have operations that are not known, or leave a token behind that
-// another part would take for its own.
+// Joins the parts, in their order, to one stream of *n_words, and lists its address patches. Writes
+// of a part that would change nothing are left out: shim controls that were set before, and
+// descriptors that hold these words already. Operands are still those of the parts: txn_aim tells
+// them where they are. `out` has room for all words of all parts; *aims is the caller's.
+// ST_UNSUPPORTED where the parts are not of one array, have operations that are not known, or leave
+// a token behind that another part would take for its own.
 enum status txn_join(const struct txn_part * parts, int n, uint32_t * out, size_t * n_words,
                      struct txn_aim ** aims, size_t * n_aims, struct error * err);
 // Returns where something was written, and how many bytes: 0 where it stood there already.

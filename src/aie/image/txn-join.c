@@ -3,7 +3,7 @@
 // which is looked at here by their tokens, because one that is left over would end the next part's
 // wait too early.
 #include "image.h"
-#include "txn-stand.h"
+#include "bd-state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ struct joiner {
     struct {
         uint32_t mask, value;
     } said[AIE_MOST_COLUMNS][CHANNELS]; // to the shim's controls, so far
-    struct stand stand;
+    struct bd_state bds;
     bool known, failed;
 };
 
@@ -75,8 +75,8 @@ static void aim_at(struct joiner * j, const struct image_command * c) {
     };
 }
 
-// Who is told of a shim channel's ends stays what it was told once: nothing else of its control is
-// ever written, which count_write sees to.
+// Whether the control register of a shim channel, which names the receiver of its tokens, holds
+// this value already. Nothing else of it is ever written, which count_write sees to.
 static bool is_said(struct joiner * j, const struct image_command * c) {
     uint32_t offset = c->addr & 0xfffff, row = c->addr >> 20 & 31, col = c->addr >> 25;
     uint32_t at = offset - SHIM_S2MM_CONTROL;
@@ -107,7 +107,7 @@ static size_t words_of(const struct image_command * c) {
 
 static bool visit(void * user, const struct image_command * c) {
     struct joiner * j = user;
-    if (stand_has(&j->stand, c) || (c->op == IMAGE_MASK_WRITE && is_said(j, c))) {
+    if (bd_state_is_current(&j->bds, c) || (c->op == IMAGE_MASK_WRITE && is_said(j, c))) {
         return true;
     }
     switch (c->op) {

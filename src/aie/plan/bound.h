@@ -24,7 +24,7 @@ uint64_t bound_most_words(const struct kernel_spec * spec);
 int bound_word(const struct kernel_spec * spec, const struct aie_word_times * times);
 // One run of elements: no row begins anew.
 bool bound_is_flat(const struct kernel_spec * spec);
-// Of what may run among other programs: half of the columns have its own then.
+// The columns of an op that may run among other programs: half of them have its own then.
 uint64_t bound_mixed(const struct kernel_spec * spec, uint64_t cycles);
 // An op on each element, or on each of a row's.
 uint64_t bound_elements(const struct kernel_spec * spec, const struct aie_word_times * times);
@@ -32,5 +32,5 @@ uint64_t bound_elements(const struct kernel_spec * spec, const struct aie_word_t
 uint64_t bound_scattered(const struct kernel_spec * spec, const struct aie_word_times * times);
 // Blocks whose numbers are looked up in a table.
 bool bound_looks_up(enum kernel_blocks b);
-// What host memory takes for all operands.
+// The cycles that host memory takes for all operands.
 uint64_t bound_host(const struct kernel_spec * spec);

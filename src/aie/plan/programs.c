@@ -84,7 +84,7 @@ static enum dtype dtype_of(const struct kernel_spec * spec) {
     }
 }
 
-// Of a product, too: the sums of what was cut along k, and the operands' way to bf16.
+// A product's other kernels, too: the sums of what was cut along k, and the operands' way to bf16.
 static bool serves(const struct aie_program * p, const struct kernel_spec * spec) {
     enum dtype t = dtype_of(spec);
     bool exact = spec->precision == KERNEL_EXACT && kernel_has_exact(spec);

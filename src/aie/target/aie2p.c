@@ -105,7 +105,7 @@ const struct aie_target target_aie2p =
         {AIE2P_VLDA_POP_576_normal_pop, AIE2P_VLDB_POP_576_normal_pop},
     },
             .n_alternatives = 9,
-    .picky = AIE2P_VSHUFFLE_vec_shuffle_x,
+    .undefined_for_some = AIE2P_VSHUFFLE_vec_shuffle_x,
 
     .delay_slots = 5,
     .loop_distance = 7,

@@ -140,7 +140,8 @@ struct aie_target {
     uint16_t basic[AIE_BASICS];
     uint16_t alternatives[AIE_MOST_ALTERNATIVES][2];
     int n_alternatives;
-    uint16_t picky; // one that has no known meaning for some numbers in its scalar; 0: none
+    uint16_t undefined_for_some; // an instruction that some numbers in its scalar have no known
+                                 // meaning for; 0: none
 
     // The exposed pipeline, in bundles.
     int delay_slots;        // behind a branch

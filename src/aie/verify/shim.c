@@ -31,7 +31,8 @@ uint64_t verify_room(const struct verifier * v, const struct binding * b) {
     return bytes > UINT64_MAX - 3 ? bytes : (bytes + 3) & ~UINT64_C(3);
 }
 
-// What a queue may still do with a descriptor is refused or, of a read that is believed over, told.
+// A change of a descriptor that a queue may still use is refused; one that only a read uses, which
+// is believed over, is noted.
 static bool check_idle(struct verifier * v, const struct tile * t, int bd, bool * late) {
     const struct shim * s = &v->shims[t->col];
     *late = false;

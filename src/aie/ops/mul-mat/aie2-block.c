@@ -356,7 +356,7 @@ const struct mm_type mm_aie2_types[MM_TYPES] = {
     {DTYPE_I8, DTYPE_I32, 1, 8, 16, 4, 8, 8, 16, 8, 16, .trip_bundles = 65},
 };
 
-// Of the bf16 one: rows of x come in fours (aie2-quant-inreg.c).
+// The bf16 row again, where rows of x come in fours (aie2-quant-inreg.c).
 const struct mm_type mm_aie2_fused = {
     DTYPE_BF16, DTYPE_F32, 2, 16, 8, 4, 4, 4, 16, 4, 16, 64, .blocks_in_place = true};
 

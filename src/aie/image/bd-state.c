@@ -1,5 +1,5 @@
-// txn-stand: see the header.
-#include "txn-stand.h"
+// bd-state: see the header.
+#include "bd-state.h"
 
 #include "bd-fields.h"
 
@@ -17,7 +17,7 @@ struct kind {
 static const struct kind core_kind = {
     .tile = IMAGE_CORE,
     .bds = CORE_BD,
-    .n_bds = STAND_CORE_BDS,
+    .n_bds = STATE_CORE_BDS,
     .n_words = IMAGE_CORE_BD_WORDS,
     .queues = CORE_S2MM_QUEUE,
     .n_queues = 4,
@@ -25,7 +25,7 @@ static const struct kind core_kind = {
 static const struct kind mem_kind = {
     .tile = IMAGE_MEM,
     .bds = MEM_BD,
-    .n_bds = STAND_MEM_BDS,
+    .n_bds = STATE_MEM_BDS,
     .n_words = IMAGE_BD_WORDS,
     .queues = MEM_S2MM_QUEUE,
     .n_queues = 12,
@@ -33,10 +33,10 @@ static const struct kind mem_kind = {
 
 struct tile {
     const struct kind * kind; // NULL: it has none that are looked at
-    struct stand_bd * bds;
+    struct known_bd * bds;
 };
 
-static struct tile tile_of(struct stand * s, uint32_t addr) {
+static struct tile tile_of(struct bd_state * s, uint32_t addr) {
     uint32_t row = addr >> 20 & 31, col = addr >> 25;
     if (col >= AIE_MOST_COLUMNS || row < ARRAY_ROW_MEM ||
         row >= ARRAY_ROW_CORE + AIE_MOST_CORE_ROWS) {
@@ -54,7 +54,7 @@ static void forget(const struct tile * t) {
 
 // ---- tasks ----
 
-static void move_on(const struct kind * k, struct stand_bd * bd, uint32_t runs) {
+static void move_on(const struct kind * k, struct known_bd * bd, uint32_t runs) {
     uint32_t n = image_bd_get(k->tile, bd->words, BD_ITERATIONS) + 1;
     uint32_t now = image_bd_get(k->tile, bd->words, BD_ITERATION);
     image_bd_set(k->tile, bd->words, BD_ITERATION, (now + runs) % n);
@@ -103,7 +103,7 @@ static bool has_block(const struct tile * t, const struct image_command * c) {
     uint32_t bytes = 4 * t->kind->n_words;
     bool same = n > 0;
     for (uint32_t i = 0; i < n; i++) {
-        struct stand_bd * bd = &t->bds[first + i];
+        struct known_bd * bd = &t->bds[first + i];
         same &= bd->known && !memcmp(bd->words, c->data + i * bytes, bytes);
     }
     for (uint32_t i = 0; i < n && !same; i++) {
@@ -116,7 +116,7 @@ static bool has_block(const struct tile * t, const struct image_command * c) {
     return same;
 }
 
-bool stand_has(struct stand * s, const struct image_command * c) {
+bool bd_state_is_current(struct bd_state * s, const struct image_command * c) {
     struct tile t = c->op == IMAGE_WAIT ? (struct tile){0} : tile_of(s, c->addr);
     if (!t.kind) {
         return false;
