@@ -196,7 +196,8 @@ void event_synchronize(ggml_backend_dev_t dev, ggml_backend_event_t event);
 // ---- enums.c: ST_UNSUPPORTED where ggml's numbers are not the ones of its headers ----
 
 enum status enums_check(struct error * err);
-enum status enums_check_tensor(struct error * err); // likewise, where a tensor is laid out otherwise
+enum status
+enums_check_tensor(struct error * err); // likewise, where a tensor is laid out otherwise
 
 // ---- op-map.c: which kernel a node is ----
 

@@ -130,7 +130,8 @@ static enum status check_driver(const struct hsac * h, struct error * err) {
     return error_set(
         err, ST_NOT_FOUND,
         "no AMD device: %s needs /dev/kfd, which the amdgpu driver makes, even for an NPU; "
-        "load the driver, or set GGML_HSA_EMULATE=aie2 (`ggml-hsa doctor` says more; "
+        "load the driver, or set GGML_HSA_EMULATE=aie2 for an emulated NPU, gfx1100 for a GPU "
+        "(`ggml-hsa doctor` says more; "
         "GGML_HSA_SKIP_DRIVER_CHECK=1 tries anyway)",
         h->path);
 }
@@ -245,10 +246,11 @@ static enum status open_system(bool no_npus, struct hsac ** out, struct error * 
         hsac_close(h);
     }
     if (st != ST_OK) {
-        st =
-            first.status != ST_OK
-                ? error_set(err, first.status, "%s", first.text)
-                : none_opened("install ROCr 7 or later, or set GGML_HSA_EMULATE=aie2", &tried, err);
+        st = first.status != ST_OK
+                 ? error_set(err, first.status, "%s", first.text)
+                 : none_opened("install ROCr 7 or later, or set GGML_HSA_EMULATE=aie2 (an emulated "
+                               "NPU) or gfx1100 (a GPU)",
+                               &tried, err);
     }
     buf_free(&tried);
     return st;

@@ -144,6 +144,8 @@ expect 0 '"removed":' cache clear --json
 have=0
 command -v clang++-19 >/dev/null || command -v hipcc >/dev/null || have=1
 CANDLE_ROCM_VERSION=6.0 expect $have '"arch": "gfx90a"' info --json
+# Without a GPU the advice is one that brings a GPU.
+[ -e /dev/kfd ] || GGML_HSA_EMULATE= expect 1 'gfx1100' run unary_f32
 expect 2 "no subcommand 'complie'; did you mean 'compile'?" complie
 expect 2 "no option '--al' of compile; did you mean '--all'?" compile --al
 expect 2 "no option '--jason' of info; did you mean '--json'?" info --jason

@@ -284,7 +284,8 @@ static void command_line(void ** state) {
     EXPECT("", "-V", 0, "ggml-hsa ");
     EXPECT("", "help bench", 0, "usage: ggml-hsa bench");
     EXPECT("", "help bnech", 2, "did you mean 'bench'?");
-    EXPECT("", "help environment", 0, "GGML_HSA_JOIN=1 or 0", "GGML_HSA_PROFILE=1, 0, kernels or order");
+    EXPECT("", "help environment", 0, "GGML_HSA_JOIN=1 or 0",
+           "GGML_HSA_PROFILE=1, 0, kernels or order");
     EXPECT("", "--help", 0, "info", "doctor", "help SUBCOMMAND");
     EXPECT("", "info --help", 0, "usage: ggml-hsa info");
     EXPECT("", "doctor --help", 0, "usage: ggml-hsa doctor", "exit status");
