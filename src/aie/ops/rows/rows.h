@@ -128,7 +128,7 @@ const struct rows_op * rows_find(enum kernel_op op); // NULL: there is none
 bool rows_fast(const struct kernel_spec * spec);     // whether the program is a fast one
 
 // A program, as rows-ops.c lists them: its passes, and what it wants of the driver.
-enum { RW_MAX_INDEX = 5 };
+enum { RW_MAX_INDEX = 8 }; // most ops of a program that have passes of their own
 struct rows_writer;
 struct rows_program {
     // At the start of each run, when the arguments are in their slots; NULL: nothing.
