@@ -2,8 +2,9 @@
 // busiest slot (resources), values carried from trip to trip (recurrence), and the interval that
 // was reached. The table is printed with --print; the test holds what has been reached: tuned loops
 // whose interval is more than 1.3 times their bound, the larger of the two, may become fewer, not
-// more, and so may the bytes that an instruction of a loop takes. Loops that want tuning
-// (build/bin/aie-tune) are counted and no failure: an op that is new is not red for it. --time
+// more, and so may the bytes that an instruction of a loop takes, but for what stands around the
+// loops of a program that is new. Loops that want tuning (build/bin/aie-tune) are counted and no
+// failure: an op that is new is not red for it. --time
 // [NAME] compiles each program, or one, again and again, and prints the least time that this took
 // the processor. With aie2p as the last argument all of it is about that target.
 #include <setjmp.h>
@@ -26,14 +27,16 @@
 // What has been reached. Lower them when the compiler gets better.
 static const struct {
     int loose;       // tuned loops over 1.3 of the bound
+    int programs;    // that there are; one more is an op that has a program of its own
     size_t bytes;    // of all programs, for a hundred instructions of their loops
     size_t silu;     // as the only op of a program; wanted are 7 KB
     size_t soft_max; // likewise, with masks, sinks and rows in parts
 } most[AIE_ARCH_COUNT] = {
-    [AIE_ARCH_AIE2] = {0, 976, 1696, 6640}, [AIE_ARCH_AIE2P] = {91, 892, 0, 0}, // of ops alone
-                                                                                // nothing is held
+    [AIE_ARCH_AIE2] = {0, 24, 976, 1696, 6640},
+    [AIE_ARCH_AIE2P] = {91, 26, 892, 0, 0}, // of ops alone nothing is held
 };
 enum { MOST_PROGRAM_BYTES = 16384 }; // program memory
+enum { FRAME_BYTES = 2048 };         // what a further program may have around its loops
 
 enum { MAX_PROGRAMS = 256, LOOSE_TENTHS = 13 };
 
@@ -319,7 +322,10 @@ static void stays_as_good(void ** state) {
     assert_true(s.loops > 0);
     assert_true(s.loose <= most[every_arch].loose);
     assert_true(s.largest <= MOST_PROGRAM_BYTES);
-    assert_true(100 * s.bytes <= most[every_arch].bytes * s.instructions);
+    size_t further =
+        table.n > most[every_arch].programs ? (size_t) (table.n - most[every_arch].programs) : 0;
+    assert_true(100 * s.bytes <=
+                most[every_arch].bytes * s.instructions + 100 * FRAME_BYTES * further);
 }
 
 // ---- ops alone ----
