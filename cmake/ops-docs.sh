@@ -205,6 +205,10 @@ END {
     line = ""
     for (i = 1; i <= n_ops; i++) {
         if (!has_case[all_ops[i]]) {
+            if (length(line) + length(all_ops[i]) > 110) {
+                print line ","
+                line = ""
+            }
             line = line (line == "" ? "" : ", ") all_ops[i]
         }
     }

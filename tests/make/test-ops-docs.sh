@@ -19,6 +19,7 @@ echo ADD f32
 END
 mkdir -p "$dir/src/backend/npu"
 echo '    {GGML_OP_CPY, x},' >"$dir/src/backend/npu/host-nodes.c"
+echo '    {"ROLL", steps_roll},' >"$dir/src/backend/npu/steps.c"
 chmod +x "$dir"/bin/*
 echo old >"$dir/docs/ops.md"
 if out=$(sh "$script" "$dir" "$dir/docs" 2>&1); then

@@ -428,19 +428,19 @@ static void reasons(void ** state) {
            "attention   by products, not FLASH_ATTN_EXT: FLASH_ATTN_EXT: ");
     expect("a long row", "--count --context 1048576", 0, "on the CPU  2 of SOFT_MAX: ");
     expect("its limit", "--count --context 1048576", 0, "too long for soft_max, which takes ");
-    json_t *few = run_json("--count --json --context 64"),
-           *many = run_json("--count --json --context 1048576");
+    json_t * many = run_json("--count --json --context 1048576");
+    assert_int_equal(unsetenv("GGML_HSA_MUL_MAT"), 0);
+    json_t * few = run_json("--count --json --context 64");
     assert_int_equal(json_array_size(json_object_get(few, "left_to_cpu")), 0);
     const json_t * left = json_object_get(many, "left_to_cpu");
-    assert_int_equal(json_array_size(left), 2);
+    assert_true(json_array_size(left) >= 2);
     int64_t nodes = 0;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < json_array_size(left); i++) {
         nodes += number(json_array_get(left, i), "nodes");
     }
     assert_int_equal(nodes, number(many, "nodes") - number(many, "nodes_on_npu"));
     json_decref(few);
     json_decref(many);
-    assert_int_equal(unsetenv("GGML_HSA_MUL_MAT"), 0);
 }
 
 // Names are whatever the file has.
