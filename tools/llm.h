@@ -44,10 +44,10 @@ struct llm_device {
     uint64_t below[LLM_RUNS];    // bytes; 0: longer runs
     char clock[32];
     uint64_t mhz;
-    uint64_t compiled;                       // kernels, by the process so far
+    uint64_t compiled;                                       // kernels, by the process so far
     void *get_stats, *get_account, *why_not, *clear_profile; // ggml-hsa.h
-    bool once;                               // the first run is measured: it loads what stays
-    bool begun;                              // something was computed
+    bool once;  // the first run is measured: it loads what stays
+    bool begun; // something was computed
 };
 
 // Opens the plugin's first device, which must be an emulated NPU. NULL, or what is wrong.

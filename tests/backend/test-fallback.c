@@ -103,8 +103,8 @@ static struct ggml_tensor * in_place(struct ggml_context * ctx, struct ggml_tens
     return ggml_add(ctx, t, b);
 }
 
-// The way of llama.cpp's cache, with a type that only the CPU writes: NPUs have its code beside their
-// own, which is no node of the fallback, and so what is written comes from one.
+// The way of llama.cpp's cache, with a type that only the CPU writes: NPUs have its code beside
+// their own, which is no node of the fallback, and so what is written comes from one.
 static struct ggml_tensor * cache(struct ggml_context * ctx, struct ggml_tensor * a,
                                   struct ggml_tensor * b) {
     struct ggml_tensor * ids = ggml_cast(ctx, ggml_arange(ctx, 0, H, 1), GGML_TYPE_I32);
