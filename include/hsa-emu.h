@@ -2,7 +2,8 @@
 // libhsa-runtime64.so.1. The functions are thread safe and need an initialised runtime.
 //
 // Environment, read by hsa_init:
-//   GGML_HSA_EMULATE        comma list of agents to emulate: aie2, gfx90a, gfx942, gfx1100, in any
+//   GGML_HSA_EMULATE        comma list of agents to emulate: aie2, gfx90a, gfx942, gfx1100,
+//   gfx1151, in any
 //                           order and more than once. aie2p:4 is a NPU of four columns. Unset:
 //                           the NPUs of this machine, through the kernel's driver
 //   GGML_HSA_EMU_TRACE      col,row: print the instructions of that tile to stderr

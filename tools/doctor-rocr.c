@@ -246,9 +246,10 @@ void check_runtime(struct doctor * d) {
     }
     if (r->err.status != ST_OK) {
         report(d, FAIL, "HSA runtime",
-               d->emulated ? "GGML_HSA_EMULATE wants aie2 (or gfx90a, gfx942, gfx1100), and "
-                             "libhsa-npu.so beside this tool or in lib/ggml-hsa"
-                           : "mend what is said above, or set GGML_HSA_EMULATE=aie2",
+               d->emulated
+                   ? "GGML_HSA_EMULATE wants aie2 (or gfx90a, gfx942, gfx1100, gfx1151), and "
+                     "libhsa-npu.so beside this tool or in lib/ggml-hsa"
+                   : "mend what is said above, or set GGML_HSA_EMULATE=aie2",
                "%s", r->err.text);
         return;
     }

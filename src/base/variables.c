@@ -18,7 +18,7 @@
 
 // clang-format off
 const struct variable variables[] = {
-    {"GGML_HSA_EMULATE", .takes = "aie2, aie2p, npu1, npu4, npu5, npu6, gfx90a, gfx942, gfx1100, or several with commas",
+    {"GGML_HSA_EMULATE", .takes = "aie2, aie2p, npu1, npu4, npu5, npu6, gfx90a, gfx942, gfx1100, gfx1151, or several with commas",
      .meaning = "use the emulated runtime with these devices; aie2p:4 is one with four columns", .said = true},
     {"GGML_HSA_RUNTIME", .takes = "native, or the path of an HSA runtime",
      .meaning = "not set: our own runtime for the NPU where the kernel has a driver for it, the system's for GPUs"},

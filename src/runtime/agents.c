@@ -111,7 +111,7 @@ static enum status agent_add_named(struct rt_runtime * rt, const char * text, si
     }
     return error_set(err, ST_INVALID,
                      "GGML_HSA_EMULATE: '%.*s' is no agent that we know; known: "
-                     "aie2 (npu1), aie2p (npu4, npu5, npu6), gfx90a, gfx942, gfx1100",
+                     "aie2 (npu1), aie2p (npu4, npu5, npu6), gfx90a, gfx942, gfx1100, gfx1151",
                      n > 40 ? 40 : (int) n, text);
 }
 
@@ -252,6 +252,7 @@ static bool info_common(const struct rt_agent * agent, uint32_t attribute, void 
         return true;
     case INFO_MEMORY_PROPERTIES:
         memset(value, 0, 8);
+        *(uint8_t *) value = agent->gpu && agent->gpu->integrated; // AGENT_IS_APU
         return true;
     default:
         return false;

@@ -185,7 +185,9 @@ bool rt_gpu_info(const struct rt_agent * agent, uint32_t attribute, void * value
         *(uint64_t *) value = 0;
         return true;
     case ASIC_FAMILY_ID:
-        *(uint32_t *) value = gpu->arch == GFX_1100 ? 145 : 141; // the kernel's numbers
+        *(uint32_t *) value = gpu->arch == GFX_1151   ? 150
+                              : gpu->arch == GFX_1100 ? 145
+                                                      : 141; // the kernel's numbers
         return true;
     case NUM_SDMA_ENGINES:
         *(uint32_t *) value = RT_GPU_COPY_ENGINES;

@@ -24,7 +24,7 @@ set(gpu_convs COL2IM_1D,CONV_2D,CONV_2D_DW,CONV_3D,CONV_TRANSPOSE_1D,CONV_TRANSP
 set(gpu_moves CPY,CONT,DUP,REPEAT,CONCAT,GET_ROWS,SET_ROWS,ROPE,ROPE_BACK)
 set(gpu_chains ADD_ADD,NORM_MUL_ADD,NORM_SCALE,RMS_NORM_SCALE,GELU_MUL,SIGMOID_MUL,SILU_MUL,SOFTPLUS_MUL,RELU_SQR,SNAKE_FUSE,SOFTCAP)
 
-# One wide and one narrow architecture; all three whole in `make test-ops`.
+# One wide and one narrow architecture; all four whole in `make test-ops`.
 set(binary_cases 334 -o ADD,SUB,MUL,DIV -p ${small})
 set(unary_cases 358 -o ${unary_ops},${glu_ops} -p ${small})
 set(rows_cases 297 -o ${gpu_rows} -p ${small})
@@ -61,7 +61,7 @@ foreach(arch gfx90a gfx1100)
         -p "hsk=(64|40),.*nh=4,nr23=.[14],1.,kv=113,nb=(1|3),.*type_K=(f16|q8_0)")
 endforeach()
 
-foreach(arch gfx90a gfx942 gfx1100)
+foreach(arch gfx90a gfx942 gfx1100 gfx1151)
     set(name backend-ops-whole-${arch})
     gpu_ops_test(${name} ${arch} 3752 partial
         -o ADD,SUB,MUL,DIV,${unary_ops},${glu_ops},${gpu_rows},${gpu_moves},${gpu_chains},${long_chains},MUL_MAT)

@@ -134,6 +134,9 @@ static void order_stores(struct gfx_wave * w) {
 STEP(s_nop) {
     (void) w, (void) in;
 }
+STEP(s_singleuse_vdst) { // a hint: values that are read once
+    (void) w, (void) in;
+}
 STEP(s_sleep) {
     (void) w, (void) in;
 }

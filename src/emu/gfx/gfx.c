@@ -16,6 +16,7 @@ static const struct {
     [GFX_90A] = {"gfx90a", gfx9_decode},
     [GFX_942] = {"gfx942", gfx9_decode},
     [GFX_1100] = {"gfx1100", gfx11_decode},
+    [GFX_1151] = {"gfx1151", gfx11_decode},
 };
 
 const char * gfx_arch_name(enum gfx_arch arch) {
@@ -49,7 +50,7 @@ static void worker_free(struct gfx_worker * k) {
 
 enum status gfx_new(const struct gfx_config * config, struct gfx ** gpu, struct error * err) {
     *gpu = NULL;
-    if ((unsigned) config->arch > GFX_1100 || !config->resolve) {
+    if ((unsigned) config->arch > GFX_1151 || !config->resolve) {
         return error_set(err, ST_INVALID, "gfx: no such GPU, or no way to resolve addresses");
     }
     struct gfx * g = calloc(1, sizeof *g);
@@ -220,7 +221,7 @@ static enum status check(struct gfx * g, const struct gfx_dispatch * d, struct e
     memcpy(g->descriptor, kd, 64);
     g->entry = d->kernel_object + load_u64(kd + 16);
     uint32_t properties = load_u32(kd + 56);
-    g->wave32 = g->config.arch == GFX_1100 && properties >> 10 & 1;
+    g->wave32 = g->config.arch >= GFX_1100 && properties >> 10 & 1;
     return ST_OK;
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 
-enum gfx_arch { GFX_90A, GFX_942, GFX_1100 };
+enum gfx_arch { GFX_90A, GFX_942, GFX_1100, GFX_1151 };
 
 const char * gfx_arch_name(enum gfx_arch arch); // "gfx90a"
 

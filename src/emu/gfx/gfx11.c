@@ -1,5 +1,5 @@
-// gfx11: words of RDNA3 become instructions. This file reads scalar instructions and memory, and
-// finds out which encoding a word belongs to; gfx11-vector.c reads the rest.
+// gfx11: words of RDNA3 and RDNA 3.5 become instructions. This file reads scalar instructions and
+// memory, and finds out which encoding a word belongs to; gfx11-vector.c reads the rest.
 //
 // Kept true: opcodes are rows of gfx11.def, and what an operation's operands are follows from its
 // row in ops.def, so that no instruction is mentioned by name here but for those that break the
@@ -156,6 +156,11 @@ static void decode_sopk(struct gfx11_code * c, uint32_t word, struct gfx_inst * 
     }
 }
 
+// Scalars have floats since RDNA 3.5.
+static bool is_of_gfx115(unsigned op) {
+    return (op >= GFX_s_add_f32 && op <= GFX_s_cmp_nlt_f16) || op == GFX_s_singleuse_vdst;
+}
+
 static void decode_scalar(struct gfx11_code * c, uint32_t word, struct gfx_inst * in) {
     switch (bits(word, 29, 23)) {
     case 0x7d:
@@ -177,6 +182,11 @@ static void decode_scalar(struct gfx11_code * c, uint32_t word, struct gfx_inst 
         in->op = sop2[bits(word, 29, 23)];
         in->dst = gfx11_scalar_dst(bits(word, 22, 16));
         scalar_sources(c, word, in);
+        if (in->op == GFX_s_fmaak_f32 || in->op == GFX_s_fmamk_f32) {
+            unsigned literal = in->op == GFX_s_fmaak_f32 ? 2 : 1;
+            in->src[2] = in->src[1];
+            in->src[literal] = (struct gfx_operand){.kind = GFX_K_CONST, .value = gfx11_literal(c)};
+        }
     }
 }
 
@@ -297,7 +307,6 @@ static void decode_ds(struct gfx11_code * c, uint32_t word, struct gfx_inst * in
 // ---- which encoding ----
 
 int gfx11_decode(enum gfx_arch arch, const uint32_t * words, int count, struct gfx_inst out[2]) {
-    (void) arch;
     struct gfx11_code c = {.words = words, .count = count};
     memset(out, 0, 2 * sizeof *out);
     out[0].sdst = out[1].sdst = GFX_SGPR_NULL;
@@ -308,6 +317,9 @@ int gfx11_decode(enum gfx_arch arch, const uint32_t * words, int count, struct g
     }
     if (bits(word, 31, 30) == 2) {
         decode_scalar(&c, word, out);
+        if (arch != GFX_1151 && is_of_gfx115(out[0].op)) {
+            out[0].op = GFX_OP_INVALID;
+        }
     } else {
         switch (bits(word, 31, 26)) {
         case 0x36:

@@ -6,20 +6,6 @@
 
 // ---- to integers; the clamped value always converts, so that no lane does what C leaves open ----
 
-static GFX_INLINE int32_t to_i32(float a) {
-    const float c = a >= -0x1p31f && a < 0x1p31f ? a : 0;
-    int32_t r = (int32_t) c;
-    r = a >= 0x1p31f ? INT32_MAX : r;
-    return a < -0x1p31f ? INT32_MIN : r;
-}
-
-static GFX_INLINE uint32_t to_u32(float a) {
-    const float c = a > 0 && a < 0x1p32f ? a : 0;
-    const bool high = c >= 0x1p31f; // in two halves: signed conversions are what hosts have
-    const uint32_t r = (uint32_t) (int32_t) (high ? c - 0x1p31f : c) + (high ? 0x80000000u : 0);
-    return a >= 0x1p32f ? UINT32_MAX : r;
-}
-
 static GFX_INLINE int32_t double_to_i32(double a) {
     const double c = a > -2147483649.0 && a < 2147483648.0 ? a : 0;
     int32_t r = (int32_t) c;

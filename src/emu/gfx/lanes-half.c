@@ -25,10 +25,6 @@ V1_H(v_floor_f16, floorf(a))
 V1_H(v_rndne_f16, rintf(a))
 V1_H(v_fract_f16, min_f(a - floorf(a), 0x1.ffcp-1f) + (a - a))
 
-static GFX_INLINE uint32_t fma_h(float a, float b, float c) {
-    return u16_of_double((double) a * (double) b + (double) c);
-}
-
 #define FMA_H(name) SHAPE3(name, float, f16, TO_U, fma_h(a, b, c))
 FMA_H(v_fma_f16)
 FMA_H(v_fmac_f16)

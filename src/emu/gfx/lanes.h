@@ -84,6 +84,26 @@ static GFX_INLINE uint32_t u16_of_double(double d) {
     return u16(f32(odd));
 }
 
+static GFX_INLINE uint32_t fma_h(float a, float b, float c) {
+    return u16_of_double((double) a * (double) b + (double) c);
+}
+
+// ---- to integers: towards zero, what does not fit becomes the nearest that does, NaN 0 ----
+
+static GFX_INLINE int32_t to_i32(float a) {
+    const float c = a >= -0x1p31f && a < 0x1p31f ? a : 0;
+    int32_t r = (int32_t) c;
+    r = a >= 0x1p31f ? INT32_MAX : r;
+    return a < -0x1p31f ? INT32_MIN : r;
+}
+
+static GFX_INLINE uint32_t to_u32(float a) {
+    const float c = a > 0 && a < 0x1p32f ? a : 0;
+    const bool high = c >= 0x1p31f; // in two halves: signed conversions are what hosts have
+    const uint32_t r = (uint32_t) (int32_t) (high ? c - 0x1p31f : c) + (high ? 0x80000000u : 0);
+    return a >= 0x1p32f ? UINT32_MAX : r;
+}
+
 // ---- minimum and maximum, as IEEE mode has them: a quiet NaN loses against a number, a signalling
 // one wins and becomes quiet; -0 < +0 ----
 

@@ -72,6 +72,30 @@ const struct emu_gpu_model emu_gpu_models[EMU_GPU_MODELS] = {
         .lds_bytes = 64 << 10,
         .vram_bytes = (uint64_t) 24 << 30,
     },
+    {
+        // The GPU of a Ryzen AI Max, beside its NPU; what firmware sets apart of 128 GiB.
+        .arch = GFX_1151,
+        .isa = "amdgcn-amd-amdhsa--gfx1151",
+        .product = "AMD Radeon 8060S",
+        .mach = 0x4a,
+        .version = 110501,
+        .integrated = true,
+        .chip_id = 0x1586,
+        .wavefront = 32,
+        .compute_units = 40,
+        .simds_per_cu = 2,
+        .waves_per_cu = 32,
+        .shader_engines = 2,
+        .arrays_per_engine = 2,
+        .clock_mhz = 2900,
+        .memory_mhz = 1000,
+        .memory_bits = 256,
+        .copy_engines = 1,
+        .cacheline = 64,
+        .caches = {32 << 10, 2 << 20, 32 << 20},
+        .lds_bytes = 64 << 10,
+        .vram_bytes = (uint64_t) 64 << 30,
+    },
 };
 
 const struct emu_gpu_model * emu_gpu_model(const char * name, size_t n) {

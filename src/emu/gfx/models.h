@@ -5,7 +5,7 @@
 
 #include "emu/gfx/gfx.h"
 
-enum { EMU_GPU_MODELS = 3, EMU_GPU_CACHES = 4 };
+enum { EMU_GPU_MODELS = 4, EMU_GPU_CACHES = 4 };
 
 struct emu_gpu_model {
     enum gfx_arch arch;
@@ -13,6 +13,7 @@ struct emu_gpu_model {
     const char * product;
     uint32_t mach;     // in e_flags of code objects
     uint32_t version;  // as the kernel driver writes it: 110000 is gfx1100, 90402 gfx942
+    bool integrated;   // in one chip with the processor
     bool has_features; // xnack off and sramecc on; otherwise it knows neither
     uint32_t chip_id, wavefront, compute_units, simds_per_cu, waves_per_cu, shader_engines,
         arrays_per_engine, clock_mhz, memory_mhz, memory_bits, copy_engines, cacheline;

@@ -2,14 +2,7 @@
 //
 // Kept true: s_addk, s_cmovk and the like read their destination, which decoders give as src[0];
 // 32-bit results leave the upper half of d alone, and only d's words are written.
-#include "emu/gfx/impl.h"
-
-struct salu {
-    uint64_t a, b, d;
-    bool scc;
-};
-
-typedef void (*salu_fn)(struct salu * x);
+#include "emu/gfx/salu.h"
 
 uint64_t gfx_scalar(const struct gfx_wave * w, const struct gfx_operand * o, int words) {
     switch (o->kind) {
@@ -128,7 +121,7 @@ static uint64_t twice_each_bit(uint32_t v) {
 // ---- the rows ----
 
 #define ROW(name, ...)                                                                             \
-    static void do_##name(struct salu * x) {                                                       \
+    void gfx_salu_##name(struct salu * x) {                                                        \
         const uint64_t a64 = x->a, b64 = x->b;                                                     \
         const uint32_t a = (uint32_t) a64, b = (uint32_t) b64;                                     \
         const int32_t sa = (int32_t) a, sb = (int32_t) b;                                          \
@@ -247,18 +240,18 @@ ROW(s_movk_i32, D(b))
 ROW(s_cmovk_i32, if (x->scc) D(b))
 ROW(s_addk_i32, uint32_t r = a + b; D(r); SCC((~(a ^ b) & (a ^ r)) >> 31))
 ROW(s_mulk_i32, D(a * b))
-#define do_s_cmpk_eq_i32 do_s_cmp_eq_i32
-#define do_s_cmpk_lg_i32 do_s_cmp_lg_i32
-#define do_s_cmpk_gt_i32 do_s_cmp_gt_i32
-#define do_s_cmpk_ge_i32 do_s_cmp_ge_i32
-#define do_s_cmpk_lt_i32 do_s_cmp_lt_i32
-#define do_s_cmpk_le_i32 do_s_cmp_le_i32
-#define do_s_cmpk_eq_u32 do_s_cmp_eq_u32
-#define do_s_cmpk_lg_u32 do_s_cmp_lg_u32
-#define do_s_cmpk_gt_u32 do_s_cmp_gt_u32
-#define do_s_cmpk_ge_u32 do_s_cmp_ge_u32
-#define do_s_cmpk_lt_u32 do_s_cmp_lt_u32
-#define do_s_cmpk_le_u32 do_s_cmp_le_u32
+ROW(s_cmpk_eq_i32, gfx_salu_s_cmp_eq_i32(x))
+ROW(s_cmpk_lg_i32, gfx_salu_s_cmp_lg_i32(x))
+ROW(s_cmpk_gt_i32, gfx_salu_s_cmp_gt_i32(x))
+ROW(s_cmpk_ge_i32, gfx_salu_s_cmp_ge_i32(x))
+ROW(s_cmpk_lt_i32, gfx_salu_s_cmp_lt_i32(x))
+ROW(s_cmpk_le_i32, gfx_salu_s_cmp_le_i32(x))
+ROW(s_cmpk_eq_u32, gfx_salu_s_cmp_eq_u32(x))
+ROW(s_cmpk_lg_u32, gfx_salu_s_cmp_lg_u32(x))
+ROW(s_cmpk_gt_u32, gfx_salu_s_cmp_gt_u32(x))
+ROW(s_cmpk_ge_u32, gfx_salu_s_cmp_ge_u32(x))
+ROW(s_cmpk_lt_u32, gfx_salu_s_cmp_lt_u32(x))
+ROW(s_cmpk_le_u32, gfx_salu_s_cmp_le_u32(x))
 
 static const struct salu_row {
     salu_fn fn;
@@ -268,7 +261,9 @@ static const struct salu_row {
 #define WORDS_B32        1
 #define WORDS_B64        2
 #define WORDS_I64        2
-#define SALU(n, d, a, b) [GFX_##n] = {do_##n, WORDS_##d, WORDS_##a, WORDS_##b},
+#define WORDS_F16        1
+#define WORDS_F32        1
+#define SALU(n, d, a, b) [GFX_##n] = {gfx_salu_##n, WORDS_##d, WORDS_##a, WORDS_##b},
 #include "emu/gfx/ops.def"
 };
 
@@ -277,6 +272,7 @@ void gfx_step_salu(struct gfx_wave * w, const struct gfx_inst * in) {
     struct salu x = {.scc = w->scc};
     x.a = row->a ? gfx_scalar(w, &in->src[0], row->a) : 0;
     x.b = row->b ? gfx_scalar(w, &in->src[1], row->b) : 0;
+    x.c = in->src[2].kind ? (uint32_t) gfx_scalar(w, &in->src[2], 1) : 0;
     if (row->d) {
         x.d = sgpr64(w, in->dst.reg); // s_cmov and s_bitset leave what they do not change
     }

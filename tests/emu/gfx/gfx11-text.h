@@ -249,9 +249,9 @@ static void expect_number(struct text * t, const char * what, long want, long go
 
 static void check_scalar(struct text * t, const struct gfx_inst * in) {
     const struct gfx_op_info * info = &gfx_op_info[in->op];
-    static const char * const untold[] = {"s_nop",        "s_waitcnt",    "s_waitcnt_vscnt",
-                                          "s_sendmsg",    "s_endpgm",     "s_sleep",
-                                          "s_round_mode", "s_denorm_mode"};
+    static const char * const untold[] = {"s_nop",        "s_waitcnt",     "s_waitcnt_vscnt",
+                                          "s_sendmsg",    "s_endpgm",      "s_sleep",
+                                          "s_round_mode", "s_denorm_mode", "s_singleuse_vdst"};
     for (size_t i = 0; i < sizeof untold / sizeof *untold; i++) {
         if (!strcmp(info->name, untold[i])) { // operands of no consequence
             t->at = t->n;
@@ -277,6 +277,9 @@ static void check_scalar(struct text * t, const struct gfx_inst * in) {
         } else {
             expect_type(t, &in->src[1], info->src[1]);
         }
+    }
+    if (info->class == GFX_C_SALU && in->src[2].kind != GFX_K_NONE) { // s_fmaak, s_fmamk
+        expect_type(t, &in->src[2], GFX_T_F32);
     }
     if (info->class == GFX_C_SCTL && t->at < t->n && strchr("-0123456789", t->operand[t->at][0])) {
         expect_number(t, "constant", (int16_t) strtol(t->operand[t->at++], NULL, 0), in->imm);

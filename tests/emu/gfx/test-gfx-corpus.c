@@ -662,7 +662,7 @@ static void replaced_code(void) {
     uint64_t kd = image_symbol(&rig.image, "masked.kd");
     uint64_t entry = kd + load_u64((void *) (uintptr_t) (kd + 16));
     uint32_t old = load_u32((void *) (uintptr_t) entry);
-    store_u32((void *) (uintptr_t) entry, rig.image.file[48] == 0x41 ? 0xbfb00000 : 0xbf810000);
+    store_u32((void *) (uintptr_t) entry, wave == 32 ? 0xbfb00000 : 0xbf810000);
     memset(c, 0, 256);
     launch("masked", 64, 64, &args, sizeof args); // ends at once
     assert_int_equal(c[5], 0);
@@ -683,7 +683,7 @@ static void all(enum gfx_arch arch, int threads) {
     assert_true(rig_compile(gfx_arch_name(arch), CORPUS, out));
     assert_true(rig_open(&rig, arch, out, threads, 2000000));
     unlink(out);
-    wave = arch == GFX_1100 ? 32 : 64;
+    wave = arch >= GFX_1100 ? 32 : 64;
     static void (*const tests[])(void) = {
         bench_kernels, matmul, lanes, atomics, between_groups, scratch, registers_by_index,
         packed,        halves, bytes, control, rope,           wrong,   replaced_code,
@@ -709,12 +709,14 @@ static void all(enum gfx_arch arch, int threads) {
 ON(GFX_90A, gfx90a)
 ON(GFX_942, gfx942)
 ON(GFX_1100, gfx1100)
+ON(GFX_1151, gfx1151)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gfx90a_alone),  cmocka_unit_test(gfx90a_threads),
         cmocka_unit_test(gfx942_alone),  cmocka_unit_test(gfx942_threads),
         cmocka_unit_test(gfx1100_alone), cmocka_unit_test(gfx1100_threads),
+        cmocka_unit_test(gfx1151_alone), cmocka_unit_test(gfx1151_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

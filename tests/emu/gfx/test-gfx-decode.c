@@ -128,7 +128,7 @@ static bool compared(const char * name) {
 
 static int decode(enum gfx_arch arch, const uint32_t * words, int count, struct gfx_inst out[2]) {
     memset(out, 0, 2 * sizeof *out);
-    return (arch == GFX_1100 ? gfx11_decode : gfx9_decode)(arch, words, count, out);
+    return (arch >= GFX_1100 ? gfx11_decode : gfx9_decode)(arch, words, count, out);
 }
 
 // A line: "	v_add_f32_e32 v1, v2, v3          // 000000001234: 02060702". Returns 1 when wrong.
@@ -212,7 +212,7 @@ static void disassembled(void ** unused) {
         skip_test("no " RIG_COMPILER ", no lld or no llvm-objdump of its version");
     }
     free(tool);
-    for (int arch = GFX_90A; arch <= GFX_1100; arch++) {
+    for (int arch = GFX_90A; arch <= GFX_1151; arch++) {
         char out[] = "/tmp/gfx-decode-XXXXXX";
         int fd = mkstemp(out);
         assert_true(fd >= 0);
@@ -283,7 +283,7 @@ static void random_programs(void ** unused) {
     (void) unused;
     enum { WORDS = 256 };
     static _Alignas(4096) uint8_t memory[3 * 4096];
-    for (int arch = GFX_90A; arch <= GFX_1100; arch++) {
+    for (int arch = GFX_90A; arch <= GFX_1151; arch++) {
         struct rig r = {0};
         struct error err;
         struct gfx_config c = {.arch = (enum gfx_arch) arch,

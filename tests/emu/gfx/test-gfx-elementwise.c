@@ -241,11 +241,17 @@ static void gfx1100(void ** unused) {
     elementwise(GFX_1100);
 }
 
+static void gfx1151(void ** unused) {
+    (void) unused;
+    elementwise(GFX_1151);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gfx90a),
         cmocka_unit_test(gfx942),
         cmocka_unit_test(gfx1100),
+        cmocka_unit_test(gfx1151),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,6 +61,7 @@ static const struct {
     {GFX_90A, 0xbf82fffd, 0xbf810000, 0xbf800000},
     {GFX_942, 0xbf82fffd, 0xbf810000, 0xbf800000},
     {GFX_1100, 0xbfa0fffd, 0xbfb00000, 0xbf800000},
+    {GFX_1151, 0xbfa0fffd, 0xbfb00000, 0xbf800000},
 };
 
 // The bytes around code that is not all of a page are nobody's, not zeros.

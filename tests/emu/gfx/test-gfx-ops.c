@@ -492,6 +492,78 @@ static bool holds(const char * name, int o) { // "lt_f32"
     return false;
 }
 
+// ---- floats of scalars: as those of lanes ----
+
+static const struct reference * reference_of(const char * name) {
+    for (size_t k = 0; k < sizeof references / sizeof *references; k++) {
+        if (!strcmp(gfx_op_info[references[k].op].name, name)) {
+            return &references[k];
+        }
+    }
+    fail_msg("no reference of %s", name);
+    return NULL;
+}
+
+static void scalar_floats(void ** unused) {
+    (void) unused;
+    enum { SA = 10, SB = 12, SC = 14, SD = 16 };
+    int n = 0;
+    for (int op = GFX_s_add_f32; op <= GFX_s_cmp_nlt_f16; op++, n++) {
+        const struct gfx_op_info * info = &gfx_op_info[op];
+        bool compare = info->dst == GFX_T_N, high = op == GFX_s_cvt_hi_f32_f16;
+        char name[64];
+        bool literal = op == GFX_s_fmaak_f32 || op == GFX_s_fmamk_f32;
+        snprintf(name, sizeof name, "v%s",
+                 high                   ? "_cvt_f32_f16"
+                 : literal              ? "_fma_f32"
+                 : op == GFX_s_fmac_f16 ? "_fma_f16"
+                                        : info->name + 1);
+        const struct reference * ref = compare ? NULL : reference_of(name);
+        for (int round = 0; round < 64 * ROUNDS; round++) {
+            struct gfx_inst in = instruction((enum gfx_op) op);
+            struct operands o = {.a = word(info->src[0], 0), .b = word(info->src[1], 0)};
+            uint32_t old = word(info->dst, 0), third = word(info->dst, 0);
+            o.b = round % 5 ? o.b : o.a; // equal ones are rare by chance
+            sgpr_put(wave, SA, (uint32_t) o.a);
+            sgpr_put(wave, SB, (uint32_t) o.b);
+            sgpr_put(wave, SC, third);
+            sgpr_put(wave, SD, old);
+            in.dst = (struct gfx_operand){.kind = GFX_K_SGPR, .reg = SD};
+            in.src[0] = (struct gfx_operand){.kind = GFX_K_SGPR, .reg = SA};
+            in.src[1] = (struct gfx_operand){.kind = GFX_K_SGPR, .reg = SB};
+            in.src[2] = (struct gfx_operand){.kind = GFX_K_NONE};
+            o.c = o.old = old; // s_fmac
+            if (op == GFX_s_fmaak_f32) {
+                in.src[2] = (struct gfx_operand){.kind = GFX_K_CONST, .value = third};
+                o.c = third;
+            } else if (op == GFX_s_fmamk_f32) {
+                in.src[1] = (struct gfx_operand){.kind = GFX_K_CONST, .value = (uint32_t) o.b};
+                in.src[2] = (struct gfx_operand){.kind = GFX_K_SGPR, .reg = SC};
+                o.c = third;
+            }
+            wave->scc = round & 1;
+            assert_true(gfx_prepare(&in));
+            in.step(wave, &in);
+            bool carry = false, right;
+            if (compare) {
+                const char * type = strrchr(info->name, '_') + 1;
+                right = wave->scc == holds(info->name + 6, order(type, o.a, o.b)) &&
+                        sgpr(wave, SD) == old;
+            } else {
+                o.a = high ? o.a >> 16 : o.a;
+                uint64_t want = ref->fn(&o, &carry) & width_mask(info->dst);
+                right = same((enum gfx_op) op, info->dst, sgpr(wave, SD), want) &&
+                        wave->scc == (round & 1);
+            }
+            if (!right) {
+                fail_msg("%s of %llx, %llx, %x: %x, SCC %d", info->name, (unsigned long long) o.a,
+                         (unsigned long long) o.b, (unsigned) o.c, sgpr(wave, SD), wave->scc);
+            }
+        }
+    }
+    assert_int_equal(n, 58);
+}
+
 static void compares(void ** unused) {
     (void) unused;
     for (int op = GFX_v_cmp_f_f16; op <= GFX_v_cmp_t_u64; op++) {
@@ -834,8 +906,8 @@ static void atomics(void ** unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arithmetic), cmocka_unit_test(compares), cmocka_unit_test(classes),
-        cmocka_unit_test(scalar),     cmocka_unit_test(atomics),
+        cmocka_unit_test(arithmetic), cmocka_unit_test(compares), cmocka_unit_test(scalar_floats),
+        cmocka_unit_test(classes),    cmocka_unit_test(scalar),   cmocka_unit_test(atomics),
     };
     return cmocka_run_group_tests(tests, start, finish);
 }

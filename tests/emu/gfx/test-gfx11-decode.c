@@ -28,13 +28,13 @@ static const struct row {
 };
 
 // What words are, as the machine and as the text see it; "" when they agree.
-static const char * differs(const char * line, const uint32_t * words, int n, int lanes,
-                            struct text * t) {
+static const char * differs_on(enum gfx_arch arch, const char * line, const uint32_t * words, int n,
+                               int lanes, struct text * t) {
     static const char pair_only[] = "one of them is a pair";
     char copy[400];
     snprintf(copy, sizeof copy, "%s", line);
     struct gfx_inst in[2];
-    if (gfx11_decode(GFX_1100, words, n, in) != n) {
+    if (gfx11_decode(arch, words, n, in) != n) {
         return "another length";
     }
     char * second = strstr(copy, " :: ");
@@ -53,6 +53,34 @@ static const char * differs(const char * line, const uint32_t * words, int n, in
         return text_differs(t, &in[1], true);
     }
     return "";
+}
+
+static const char * differs(const char * line, const uint32_t * words, int n, int lanes,
+                            struct text * t) {
+    return differs_on(GFX_1100, line, words, n, lanes, t);
+}
+
+// What RDNA 3.5 has more is none of RDNA3's.
+static void test_gfx115(void ** state) {
+    (void) state;
+    static const struct row more[] = {
+#include "gfx115.def"
+    };
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        struct text t;
+        struct gfx_inst in[2];
+        const char * why = differs_on(GFX_1151, more[i].text, more[i].words, more[i].n, 32, &t);
+        if (*why) {
+            fail_msg("%08x %s: %s", more[i].words[0], more[i].text, why);
+        }
+        assert_int_equal(gfx11_decode(GFX_1151, more[i].words, more[i].n, in), more[i].n);
+        assert_true(gfx_prepare(&in[0]));
+        assert_int_equal(gfx11_decode(GFX_1100, more[i].words, more[i].n, in), 0);
+        for (int n = 0; n < more[i].n; n++) {
+            assert_int_equal(gfx11_decode(GFX_1151, more[i].words, n, in), -1);
+        }
+    }
+    assert_true(sizeof more / sizeof *more > 60);
 }
 
 static void test_tables(void ** state) {
@@ -382,10 +410,10 @@ static void test_disassembler(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tables),       cmocka_unit_test(test_comparison_sees),
-        cmocka_unit_test(test_cut_off),      cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_random),       cmocka_unit_test(test_pair_swaps),
-        cmocka_unit_test(test_disassembler),
+        cmocka_unit_test(test_tables),          cmocka_unit_test(test_gfx115),
+        cmocka_unit_test(test_comparison_sees), cmocka_unit_test(test_cut_off),
+        cmocka_unit_test(test_unknown),         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_pair_swaps),      cmocka_unit_test(test_disassembler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
