@@ -90,9 +90,7 @@ BEGIN {
         on_host[line] = 1 # datatypes are those of the cases, too
         step_order[++n_steps] = line
     }
-    why["SSM_SCAN"] = "a sum that goes on from token to token: a program of its own"
-    why["GATED_DELTA_NET"] = why["GATED_LINEAR_ATTN"] = why["SSM_SCAN"]
-    why["RWKV_WKV6"] = why["RWKV_WKV7"] = why["SSM_SCAN"]
+    why["SSM_SCAN"] = "a state that an index names, and one after another for each token"
     why["SOLVE_TRI"] = "a row needs those before it: a program of its own"
     why["UPSCALE"] = "weights between elements, by places that are no multiples"
     why["GET_ROWS_BACK"] = "rows are added where an index says"
@@ -153,7 +151,8 @@ END {
     print "## Made of steps"
     print ""
     print "Copies by descriptors, and the kernels above on views of sources, results and memory in between"
-    print "([new op](new-op.md#an-op-made-of-steps)). The host computes nothing of them."
+    print "([new op](new-op.md#an-op-made-of-steps)). The host computes nothing of them. States that go on from token to"
+    print "token take a dozen of kernels for each: prompts of more than 256 tokens are left to the CPU."
     print ""
     print "| op | runs on | datatypes in the cases | cases | of |"
     print "| --- | --- | --- | ---: | ---: |"

@@ -73,6 +73,43 @@ BUILD(pool_avg, ggml_pool_1d(ctx, a, GGML_OP_POOL_AVG, 3, 2, 1))
 BUILD(ssm_conv, ggml_ssm_conv(ctx, a, b))
 BUILD(col2im, ggml_col2im_1d(ctx, a, 2, 3, 1))
 
+// States that go on for three tokens of two sequences, of the size that ggml's CPU takes for
+// granted. The nodes that make their sources are kept, whatever becomes of themselves.
+enum { SIZE = 64, HEADS = 2, TOKENS = 3, SEQUENCES = 2 };
+
+static struct ggml_tensor * some(struct ggml_context * ctx, struct ggml_tensor * a, int64_t n,
+                                 int64_t tokens, int64_t sequences, float scale) {
+    struct ggml_tensor * t = ggml_view_4d(ctx, a, n, HEADS, tokens, sequences, n * 4, n * 4 * HEADS,
+                                          n * 4 * HEADS * tokens, 0);
+    return ggml_cont(ctx, ggml_scale(ctx, t, scale));
+}
+
+static struct ggml_tensor * delta_net(struct ggml_context * ctx, struct ggml_tensor * a,
+                                      struct ggml_tensor * b) {
+    struct ggml_tensor *x = some(ctx, a, SIZE, TOKENS, SEQUENCES, 0.5f),
+                       *y = some(ctx, b, SIZE, TOKENS, SEQUENCES, 0.25f),
+                       *one = some(ctx, b, 1, TOKENS, SEQUENCES, -0.5f),
+                       *state = ggml_cont(ctx, ggml_view_4d(ctx, a, SIZE, SIZE, HEADS, SEQUENCES,
+                                                            a->nb[1], a->nb[2], a->nb[3], 0));
+    return ggml_gated_delta_net(ctx, x, y, x, one, one, state, 2);
+}
+
+#define STATE(name, value)                                                                         \
+    static struct ggml_tensor * name(struct ggml_context * ctx, struct ggml_tensor * a,            \
+                                     struct ggml_tensor * b) {                                     \
+        struct ggml_tensor *x = some(ctx, a, SIZE, TOKENS * SEQUENCES, 1, 0.5f),                   \
+                           *y = some(ctx, b, SIZE, TOKENS * SEQUENCES, 1, 0.25f),                  \
+                           *first =                                                                \
+                               ggml_cont(ctx, ggml_view_2d(ctx, b, SIZE, HEADS, b->nb[1], 0)),     \
+                           *state = ggml_reshape_2d(ctx, a, SIZE * SIZE * HEADS, SEQUENCES);       \
+        (void) first;                                                                              \
+        return value;                                                                              \
+    }
+
+STATE(rwkv6, ggml_rwkv_wkv6(ctx, x, y, x, first, y, state))
+STATE(rwkv7, ggml_rwkv_wkv7(ctx, x, y, x, y, x, y, state))
+STATE(linear, ggml_gated_linear_attn(ctx, x, y, x, y, state, 0.3f))
+
 static const struct {
     const char * name;
     build * of;
@@ -116,6 +153,22 @@ static const struct {
     {.name = "POOL_2D", .of = pool_max, .a = {8, 9, 3, 1}, .planned = true},
     {.name = "POOL_1D", .of = pool_avg, .a = {9, 3, 2, 1}},
     {.name = "SSM_CONV", .of = ssm_conv, .a = {8, 64, 2, 1}, .b = {4, 64, 1, 1}},
+    {.name = "GATED_DELTA_NET",
+     .of = delta_net,
+     .a = {SIZE, SIZE, HEADS, SEQUENCES},
+     .b = {SIZE, SIZE, HEADS, SEQUENCES}},
+    {.name = "RWKV_WKV6",
+     .of = rwkv6,
+     .a = {SIZE, SIZE, HEADS, SEQUENCES},
+     .b = {SIZE, SIZE, HEADS, SEQUENCES}},
+    {.name = "RWKV_WKV7",
+     .of = rwkv7,
+     .a = {SIZE, SIZE, HEADS, SEQUENCES},
+     .b = {SIZE, SIZE, HEADS, SEQUENCES}},
+    {.name = "GATED_LINEAR_ATTN",
+     .of = linear,
+     .a = {SIZE, SIZE, HEADS, SEQUENCES},
+     .b = {SIZE, SIZE, HEADS, SEQUENCES}},
     {.name = "COL2IM_1D", .of = col2im, .a = {12, 5, 1, 1}},
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
@@ -193,7 +246,7 @@ static void contradictions(void ** state) {
     } wrong[] = {
         {0, 0, -1}, {0, 1, 7},  {2, 0, 9},  {4, 3, 1 << 20}, {4, 0, -4}, {5, 3, 1 << 20},
         {13, 0, 4}, {16, 0, 0}, {19, 0, 0}, {19, 2, 5},      {20, 0, 0}, {20, 4, 1 << 30},
-        {23, 0, 2}, {23, 3, 0}, {24, 1, 0}, {26, 0, 0},      {26, 1, 5}, {22, 0, 0},
+        {23, 0, 2}, {23, 3, 0}, {24, 1, 0}, {30, 0, 0},      {30, 1, 5}, {22, 0, 0},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct world w = world_new();

@@ -42,6 +42,10 @@ static const struct {
     {"COL2IM_1D", steps_col2im},
     {"CONV_TRANSPOSE_1D", steps_conv_transpose_1d},
     {"CONV_TRANSPOSE_2D", steps_conv_transpose_2d},
+    {"GATED_DELTA_NET", steps_gated_delta_net},
+    {"GATED_LINEAR_ATTN", steps_gated_linear},
+    {"RWKV_WKV6", steps_rwkv6},
+    {"RWKV_WKV7", steps_rwkv7},
 };
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 

@@ -92,5 +92,7 @@ steps_op steps_group_norm, steps_rms_norm_back, steps_soft_max_back, steps_cross
 // steps-window.c
 steps_op steps_im2col, steps_im2col_3d, steps_conv_2d, steps_conv_3d, steps_conv_dw, steps_pool_1d,
     steps_pool_2d, steps_ssm_conv;
+// steps-state.c
+steps_op steps_gated_delta_net, steps_gated_linear, steps_rwkv6, steps_rwkv7;
 // steps-scatter.c
 steps_op steps_col2im, steps_conv_transpose_1d, steps_conv_transpose_2d;
