@@ -314,8 +314,10 @@ static void plan_n(struct mm_plan * p) {
         return;
     }
     for (int64_t tiles = ops_parts(p->n, most);; tiles++) {
-        for (int64_t span = most; span > most / 2; span--) {
-            int64_t rest = p->n - span;
+        // Gemv's program takes longer for more rows: there the fewest that will do.
+        const int64_t few = ops_parts(p->n, tiles);
+        for (int64_t i = 0; i < (p->wide ? most - few + 1 : most - most / 2); i++) {
+            int64_t span = p->wide ? few + i : most - i, rest = p->n - span;
             if (rest % (tiles - 1) == 0 && rest / (tiles - 1) <= span) {
                 take_span(p, tiles, span, rest / (tiles - 1));
                 return;
