@@ -94,12 +94,9 @@ static const struct {
     const char * name;
     int64_t tokens, context;
 } cases[] = {
-    {"decode-512", 1, 512},
-    {"decode-4096", 1, 4096},
-    {"prefill-512", 512, 512},
-    {"prefill-64", 64, 64},
-    {"prefill-128", 128, 128},
-    {"draft-4", 4, 512}, // tokens of one sequence
+    {"decode-512", 1, 512},    {"decode-4096", 1, 4096},
+    {"prefill-512", 512, 512}, {"prefill-64", 64, 64},
+    {"prefill-128", 128, 128}, {"draft-4", 4, 512}, // tokens of one sequence
 };
 
 // ---- models ----
