@@ -65,7 +65,7 @@ static int show_stat(struct cache * cache, struct cache_command * cmd) {
 struct listing {
     struct cache_command * cmd;
     json_t * kernels; // with cmd->json
-    bool only_bad;
+    bool only_bad, headed;
     uint64_t states[CACHE_STATES];
     int64_t now;
 };
@@ -89,6 +89,11 @@ static bool list_item(void * user, const struct cache_item * item) {
         }
         json_append(&l->kernels, kernel);
     } else {
+        if (!l->headed) {
+            buf_printf(b, "%-8s %11s  %10s  %s\n", "state", "size", "unused for",
+                       "kernel (a PDI that several share counts in each)");
+            l->headed = true;
+        }
         buf_printf(b, "%-8s %7llu KiB  %5.1f days  %s%s/", state_names[item->state],
                    number(item->bytes >> 10), (double) (l->now - item->used) / 86400,
                    l->cmd->c.name, kernel_arch_name(item->arch));
