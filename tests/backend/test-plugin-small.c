@@ -98,6 +98,29 @@ static void alone(void ** state) {
     world_free(&w);
 }
 
+// A divisor that repeats along rows is walked again from its beginning.
+static void repeated_divisor(void ** state) {
+    (void) state;
+    enum { WIDTH = 64, ROWS = 2, PERIOD = 4 };
+    struct world w = world_new();
+    struct ggml_tensor * x = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, WIDTH, ROWS);
+    struct ggml_tensor * by = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, PERIOD, 1);
+    struct ggml_tensor * twice = ggml_scale(w.ctx, x, 2); // the decoder's
+    struct ggml_tensor * y = ggml_div(w.ctx, twice, by);
+    world_alloc(&w, y);
+    static const float divisors[PERIOD] = {1, 2, 4, 8};
+    fill(x, 9);
+    ggml_backend_tensor_set(by, divisors, 0, sizeof divisors);
+    world_compute(&w);
+    double *from = values(x), *got = values(y);
+    for (int i = 0; i < WIDTH * ROWS; i++) {
+        assert_true(fabs(got[i] - 2 * from[i] / (double) divisors[i % PERIOD]) <= 1e-4);
+    }
+    free(from);
+    free(got);
+    world_free(&w);
+}
+
 // Rows that lie all over a table: the host brings them together, where that would be a kernel for
 // each run of them.
 static void scattered(void ** state) {
@@ -128,6 +151,7 @@ static void scattered(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(routers), cmocka_unit_test(alone),
+                                       cmocka_unit_test(repeated_divisor),
                                        cmocka_unit_test(scattered)};
     return cmocka_run_group_tests(tests, load, unload);
 }

@@ -124,16 +124,21 @@ static const struct small * small_of(const struct ggml_tensor * node) {
     return NULL;
 }
 
+// Shapes are as ggml makes them, and a divisor is a number for each row or for each element.
 static bool is_sound(const struct ggml_tensor * node) {
     const struct ggml_tensor *a = node->src[0], *b = node->src[1];
     bool index = node->op == GGML_OP_ARGSORT || node->op == GGML_OP_TOP_K;
-    bool sound = a && a->type == GGML_TYPE_F32 && ggml_is_contiguous(node) &&
-                 node->type == (index ? GGML_TYPE_I32 : GGML_TYPE_F32) &&
-                 ggml_nrows(a) == ggml_nrows(node);
-    if (node->op == GGML_OP_DIV) {
-        return sound && b && b->type == GGML_TYPE_F32 && ggml_can_repeat(b, node);
+    if (!a || a->type != GGML_TYPE_F32 || !ggml_is_contiguous(node) ||
+        node->type != (index ? GGML_TYPE_I32 : GGML_TYPE_F32) ||
+        ggml_nrows(a) != ggml_nrows(node)) {
+        return false;
     }
-    return sound && !b;
+    if (node->op == GGML_OP_DIV) {
+        return ggml_are_same_shape(a, node) && b && b->type == GGML_TYPE_F32 &&
+               ggml_can_repeat(b, node) && (b->ne[0] == 1 || b->ne[0] == node->ne[0]);
+    }
+    int64_t most = node->op == GGML_OP_SUM_ROWS ? 1 : a->ne[0];
+    return !b && (node->op == GGML_OP_TOP_K ? node->ne[0] <= most : node->ne[0] == most);
 }
 
 bool small_is_hosts(const struct hsa_stream * s, const struct ggml_tensor * node) {
