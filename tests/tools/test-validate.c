@@ -373,19 +373,24 @@ static void usage(void ** state) {
     buf_free(&r.text);
 }
 
+// How long the tool takes to listen to signals is the host's matter: who was too early tries again.
 static void interrupted(void ** state) {
     (void) state;
-    char command[600];
-    snprintf(command, sizeof command,
-             "env GGML_HSA_EMULATE=aie2 timeout -s INT 0.5 %s validate --only rest,add --rest 30",
-             TOOL);
-    FILE * pipe = popen(command, "r");
+    static const char * const seconds[] = {"0.5", "4", "16"};
     char text[4096] = "";
-    size_t n = fread(text, 1, sizeof text - 1, pipe);
-    text[n] = '\0';
-    int status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 124); // timeout's own; it ended by the signal
+    for (int i = 0; i < 3 && !strstr(text, "interrupted"); i++) {
+        char command[600];
+        snprintf(command, sizeof command,
+                 "env GGML_HSA_EMULATE=aie2 timeout -s INT %s %s validate --only rest,add --rest "
+                 "60",
+                 seconds[i], TOOL);
+        FILE * pipe = popen(command, "r");
+        size_t n = fread(text, 1, sizeof text - 1, pipe);
+        text[n] = '\0';
+        int status = pclose(pipe);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 124); // timeout's own; it ended by the signal
+    }
     assert_non_null(strstr(text, "interrupted"));
 }
 
