@@ -388,7 +388,6 @@ enum status attention_check(struct hsa_device * device, const struct ggml_tensor
     if (cut(device->npu, &a, &part)) {
         return ST_OK;
     }
-    part.queries = 1; // as little as there is
     struct kernel_spec spec = spec_of(&a, device->npu->arch, &part);
     struct error why;
     plan_why_not(device->npu->store, &spec, &why);
