@@ -22,12 +22,13 @@ set_of() {
     hip6) echo sid libamdhip64-6 ;;
     hip7) echo sid libamdhip64-7/experimental libamd-comgr3/experimental libhsa-runtime64-1/experimental ;;
     ggml) echo sid libggml0 libggml0-backend-rpc llama.cpp-tools llama.cpp-tools-extra llama.cpp-tests libjansson4 ;;
+    whisper) echo sid whisper.cpp-tools libggml0 ;;
     *) return 1 ;;
     esac
 }
 
 if [ $# -lt 2 ]; then
-    echo "usage: get.sh <deps> rocr|hip5|hip6|hip7|ggml..." >&2
+    echo "usage: get.sh <deps> rocr|hip5|hip6|hip7|ggml|whisper..." >&2
     exit 2
 fi
 mkdir -p "$1/debian"
