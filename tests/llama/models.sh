@@ -48,9 +48,7 @@ cc -o "$work/logits" -I"$source/include" -I"$prefix/include" "$here/logits.c" -L
 # keeps their tables.
 known() {
     case $1 in
-    mamba2 | granitehybrid) echo "GET_ROWS SSM_CONV SSM_SCAN" ;;
-    qwen3next) echo "GET_ROWS SSM_CONV GATED_DELTA_NET" ;;
-    rwkv7) echo "GET_ROWS RWKV_WKV7" ;;
+    mamba2 | granitehybrid) echo "GET_ROWS SSM_SCAN" ;;
     *) echo "GET_ROWS" ;;
     esac
 }
