@@ -5,6 +5,7 @@
 
 #include "ggml-alloc.h"
 #include "ggml-hsa.h"
+#include "kernel/kernel.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -226,13 +227,24 @@ static bool is_computed(const struct ggml_tensor * t) {
            t->op != GGML_OP_PERMUTE && t->op != GGML_OP_TRANSPOSE;
 }
 
+// What the device reads of a weight: matrices of types that products do not take as they are, it
+// keeps as bf16.
+static uint64_t bytes_read(const struct ggml_tensor * t) {
+    bool as_it_is = t->ne[1] == 1;
+    for (int i = 0; i < KERNEL_BLOCKS && !as_it_is; i++) {
+        as_it_is = kernel_block_is_streamed((enum kernel_blocks) i) &&
+                   !strcmp(ggml_type_name(t->type), kernel_block_name((enum kernel_blocks) i));
+    }
+    return as_it_is ? ggml_nbytes(t) : 2 * (uint64_t) ggml_nelements(t);
+}
+
 // Of experts those alone that a token meets: so many of them are read, whichever they are.
 static uint64_t bytes_of(const struct decoder * d, struct ggml_context * ctx) {
     uint64_t sum = 0;
     for (struct ggml_tensor * t = ctx ? ggml_get_first_tensor(ctx) : NULL; t;
          t = ggml_get_next_tensor(ctx, t)) {
-        sum += t->ne[2] > 1 ? ggml_nbytes(t) / (uint64_t) t->ne[2] * (uint64_t) d->used
-                            : ggml_nbytes(t);
+        sum +=
+            t->ne[2] > 1 ? bytes_read(t) / (uint64_t) t->ne[2] * (uint64_t) d->used : bytes_read(t);
     }
     return sum;
 }

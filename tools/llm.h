@@ -23,7 +23,7 @@ struct llm_figures {
     int nodes, on_device; // that compute something; that the device says it computes
     int gaps;             // runs of nodes that it does not
     uint64_t macs;        // of the products
-    uint64_t weights;     // bytes, as they are in the file, of what the graph reads
+    uint64_t weights;     // bytes, in the form that the device keeps, of what the graph reads
     int n_left;           // reasons that are told
     struct llm_left left[LLM_LEFT];
     // Of a run that finds loaded what stays.

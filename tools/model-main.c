@@ -175,14 +175,16 @@ static void print_text(const struct report * r) {
 
 // ---- JSON ----
 
+enum { DIGITS = 6 }; // of numbers that are not whole
+
 static json_t * range_json(const struct llm_report * r) {
     json_t * o = json_object();
     if (r->way != LLM_COUNTED) {
         json_put(&o, "ns", json_integer((json_int_t) (r->all.ms * 1e6)));
-        json_put(&o, "tokens_per_1000_s", json_integer((json_int_t) (1000 * rate(r->all.ms))));
+        json_put(&o, "tokens_per_s", json_real(rate(r->all.ms)));
         json_put(&o, "kernels_compiled", json_integer((json_int_t) r->compiled));
     }
-    json_put(&o, "most_tokens_per_1000_s", json_integer((json_int_t) (1000 * rate(r->ddr_ms))));
+    json_put(&o, "most_tokens_per_s", json_real(rate(r->ddr_ms)));
     return o;
 }
 
@@ -250,12 +252,12 @@ static int print_json(const struct report * r) {
         json_put(&root, whole[i].name, json_integer((json_int_t) whole[i].value));
     }
     json_put(&root, "left_to_cpu", left_json(f));
-    json_put(&root, "most_tokens_per_1000_s", json_integer((json_int_t) (1000 * rate(l->ddr_ms))));
+    json_put(&root, "most_tokens_per_s", json_real(rate(l->ddr_ms)));
     if (l->way != LLM_COUNTED) {
         json_put(&root, "computed", json_string(l->way == LLM_AS_WHOLE ? "whole" : "layers"));
         json_put(&root, "clock", json_string(l->clock));
         json_put(&root, "ns", json_integer((json_int_t) (f->ms * 1e6)));
-        json_put(&root, "tokens_per_1000_s", json_integer((json_int_t) (1e6 / f->ms)));
+        json_put(&root, "tokens_per_s", json_real(rate(f->ms)));
         json_t * causes = json_object();
         for (int i = 0; i < LLM_CAUSES; i++) {
             json_put(&causes, l->causes[i], json_integer((json_int_t) (f->causes[i] * 1e6)));
@@ -272,7 +274,7 @@ static int print_json(const struct report * r) {
         json_decref(range);
     }
     struct buf b = {0};
-    json_print(root, JSON_INDENT(2), &b);
+    json_print(root, JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS), &b);
     json_decref(root);
     if (b.failed) {
         fprintf(stderr, "ggml-hsa model: %s\n", json_trouble());

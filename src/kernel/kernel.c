@@ -4,6 +4,7 @@
 // that would be too long the end gives way to "-h" and a SHA-256 of the whole; '-' before a letter
 // appears in no other name.
 #include "kernel.h"
+#include "base/base.h"
 #include "base/sha256.h"
 
 #include <assert.h>
@@ -111,6 +112,14 @@ int kernel_block_cut(enum kernel_blocks b) {
 
 const char * kernel_block_name(enum kernel_blocks b) {
     return kernel_block(b)->name;
+}
+
+// Blocks that go by planes want another PDI than the products of all other types: in a model that
+// has both, a layer would load PDIs again and again, for longer than bf16 takes. Who knows that a
+// model has no others says GGML_HSA_PLANES=1.
+bool kernel_block_is_streamed(enum kernel_blocks b) {
+    return (unsigned) b < KERNEL_BLOCKS &&
+           (kernel_block(b)->way != KERNEL_WAY_PLANES || env_flag("GGML_HSA_PLANES", false));
 }
 
 enum { PANEL_ROWS_AT = 8, PANEL_PAIRED_AT = 15, PANEL_WORDS_AT = 16 }; // bits of the parameter

@@ -87,6 +87,8 @@ int kernel_block_k(enum kernel_blocks b);             // numbers of a block
 int kernel_block_once(enum kernel_blocks b);          // numbers that come to a core at once
 int kernel_block_cut(enum kernel_blocks b);           // numbers that a row may be cut behind
 const char * kernel_block_name(enum kernel_blocks b); // "q4_0"
+// Products read them as they are. Of all other types a product's weights are kept as bf16.
+bool kernel_block_is_streamed(enum kernel_blocks b);
 
 // How a matrix of blocks lies in memory. ggml has row behind row. Cores take a chunk of many rows
 // at a time, and memory is paid by the run; so `rows` rows, a panel, may lie chunk by chunk:

@@ -106,18 +106,11 @@ static const enum ggml_type streamed[KERNEL_BLOCKS] = {
 #undef BLOCKS
 };
 
-// Blocks that go by planes want another PDI than the products of all other types: in a model that
-// has both, a layer would load PDIs again and again, for longer than bf16 takes. Who knows that a
-// model has no others says GGML_HSA_PLANES=1.
-static bool is_streamed(enum kernel_blocks blocks) {
-    return kernel_block(blocks)->way != KERNEL_WAY_PLANES || env_flag("GGML_HSA_PLANES", false);
-}
-
 static bool blocks_of(enum ggml_type type, enum kernel_blocks * out) {
     for (int i = 0; i < KERNEL_BLOCKS; i++) {
         if (streamed[i] == type) {
             *out = (enum kernel_blocks) i;
-            return is_streamed(*out);
+            return kernel_block_is_streamed(*out);
         }
     }
     return false;
