@@ -406,9 +406,57 @@ static int vop3(struct reader * r, struct gfx_inst * in) {
     return end(r, good);
 }
 
+static const struct {
+    uint16_t op;
+    uint8_t opcode[2]; // gfx90a, gfx942; 0: not there
+} mfmas[] = {
+#define MFMA(name, gfx90a, gfx942, ab, d, m, n, k, blocks) {GFX_##name, {gfx90a, gfx942}},
+#include "emu/gfx/matrix.def"
+};
+
+static uint16_t mfma_op(const struct reader * r, unsigned opcode) {
+    for (size_t i = 0; opcode && i < sizeof mfmas / sizeof *mfmas; i++) {
+        if (mfmas[i].opcode[r->arch == GFX_942] == opcode) {
+            return mfmas[i].op;
+        }
+    }
+    return GFX_OP_INVALID;
+}
+
+static bool vector_fits(const struct gfx_operand * o, int words) {
+    return (o->reg & (GFX_VGPR_ACC - 1)) + words <= GFX_VGPR_ACC;
+}
+
+// MFMA: A and B are vectors, C is one or a constant; each may lie in accumulation registers.
+static int mfma(struct reader * r, struct gfx_inst * in) {
+    uint32_t w = r->words[0], x = r->words[1];
+    enum gfx_op op = (enum gfx_op) in->op;
+    int ab = gfx_matrix_words_ab(op), cd = gfx_matrix_words_cd(op, 64);
+    unsigned acc_cd = w >> 15 & 1 ? GFX_VGPR_ACC : 0, c = bits(x, 26, 18);
+    vgpr(&in->dst, bits(w, 7, 0) + acc_cd);
+    vgpr(&in->src[0], bits(x, 7, 0) + (x >> 27 & 1 ? GFX_VGPR_ACC : 0));
+    vgpr(&in->src[1], bits(x, 16, 9) + (x >> 28 & 1 ? GFX_VGPR_ACC : 0));
+    bool good = x >> 8 & 1 && x >> 17 & 1 && vector_fits(&in->dst, cd) &&
+                vector_fits(&in->src[0], ab) && vector_fits(&in->src[1], ab);
+    if (c >= 256) {
+        vgpr(&in->src[2], c - 256 + acc_cd);
+        good = good && vector_fits(&in->src[2], cd);
+    } else {
+        in->src[2].kind = GFX_K_CONST;
+        good = good && gfx_inline_constant(c, gfx_op_info[op].src[2], &in->src[2].value);
+    }
+    in->imm = (int32_t) (bits(w, 10, 8) | bits(w, 14, 11) << 4);
+    in->imm2 = (int32_t) bits(x, 31, 29);
+    return end(r, good);
+}
+
 static int vop3p(struct reader * r, struct gfx_inst * in) {
     uint32_t w = r->words[0], x = r->words[1];
     in->op = pick(r, gfx9_vop3p[bits(w, 22, 16)]);
+    if (!in->op) {
+        in->op = mfma_op(r, bits(w, 22, 16));
+        return in->op ? mfma(r, in) : 0;
+    }
     implied(in);
     vgpr(&in->dst, bits(w, 7, 0));
     bool good = in->op && three_sources(r, in, x);

@@ -28,6 +28,8 @@ static const uint16_t vop3[1024] = {
 static const uint16_t vop3p[128] = {
 #define VOP3P(opcode, op) [opcode] = GFX_##op,
 #include "emu/gfx/gfx11-vector.def"
+#define WMMA(name, gfx11, ab, d, m, n, k, blocks) [gfx11] = GFX_##name,
+#include "emu/gfx/matrix.def"
 };
 static const uint16_t vopd[32] = {
 #define VOPD(opcode, op) [opcode] = GFX_##op,
@@ -294,9 +296,40 @@ static enum gfx_type packed_type(const struct gfx_inst * in, unsigned op_sel_hi,
     return type;
 }
 
+// WMMA: A and B are vectors, C is one or a constant. Of the registers of C and D those are asked
+// for here that a wave of 64 needs; the step sees to the others of a wave of 32.
+static void decode_wmma(struct gfx11_code * c, uint32_t word, struct gfx_inst * in) {
+    enum gfx_op op = (enum gfx_op) in->op;
+    uint32_t high = gfx11_next(c);
+    unsigned third = bits(high, 26, 18);
+    int words[3] = {gfx_matrix_words_ab(op), gfx_matrix_words_ab(op), gfx_matrix_words_cd(op, 64)};
+    in->dst = gfx11_vgpr(bits(word, 7, 0));
+    in->src[0] = gfx11_vgpr(bits(high, 7, 0));
+    in->src[1] = gfx11_vgpr(bits(high, 16, 9));
+    c->bad |= !bits(high, 8, 8) || !bits(high, 17, 17);
+    if (third >= 256) {
+        in->src[2] = gfx11_vgpr(third - 256);
+    } else {
+        in->src[2].kind = GFX_K_CONST;
+        c->bad |= !gfx_inline_constant(third, gfx_op_info[op].src[2], &in->src[2].value);
+    }
+    for (int k = 0; k < 3; k++) {
+        c->bad |= in->src[k].reg + words[k] > GFX_VGPR_ACC;
+        in->src[k].neg = high >> (29 + k) & 1;
+    }
+    c->bad |= in->dst.reg + words[2] > GFX_VGPR_ACC;
+    in->op_sel = (uint8_t) bits(word, 13, 11);
+    in->neg_hi = (uint8_t) bits(word, 10, 8);
+    in->flags |= bits(word, 15, 15) ? GFX_F_CLAMP : 0;
+}
+
 static void decode_vop3p(struct gfx11_code * c, uint32_t word, struct gfx_inst * in) {
     in->op = bits(word, 23, 23) ? GFX_OP_INVALID : vop3p[bits(word, 22, 16)];
     if (in->op == GFX_OP_INVALID) {
+        return;
+    }
+    if (gfx_op_info[in->op].class == GFX_C_MATRIX) {
+        decode_wmma(c, word, in);
         return;
     }
     const struct gfx_op_info * info = &gfx_op_info[in->op];

@@ -1,6 +1,6 @@
 // gfx9-ops: opcode tables of gfx90a and gfx942, one for each encoding. Rows are indexed by the
-// opcode; what is missing is no instruction, or one that compute kernels have no use for (graphics,
-// MFMA).
+// opcode; what is missing is no instruction, or one that is not executed here. MFMA stands in
+// matrix.def.
 #pragma once
 
 #include "emu/gfx/isa.h"

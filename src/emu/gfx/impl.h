@@ -308,6 +308,7 @@ void gfx_step_mem(struct gfx_wave * w, const struct gfx_inst * in);
 void gfx_step_lds(struct gfx_wave * w, const struct gfx_inst * in);
 void gfx_step_ds(struct gfx_wave * w, const struct gfx_inst * in);
 void gfx_step_lane(struct gfx_wave * w, const struct gfx_inst * in);
+void gfx_step_matrix(struct gfx_wave * w, const struct gfx_inst * in);
 
 #define SCTL(name, d, a) void gfx_do_##name(struct gfx_wave * w, const struct gfx_inst * in);
 #include "emu/gfx/ops.def"

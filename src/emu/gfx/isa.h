@@ -36,14 +36,15 @@ enum gfx_type {
 // ---- operations ----
 
 enum gfx_class {
-    GFX_C_SALU,  // scalar arithmetic
-    GFX_C_SCTL,  // scalar instructions that see the whole wave: branches, barriers, modes
-    GFX_C_SMEM,  // scalar memory
-    GFX_C_VALU,  // each lane by itself
-    GFX_C_VCMP,  // each lane by itself, the result is a mask
-    GFX_C_VLANE, // lanes see each other
-    GFX_C_MEM,   // vector memory, LDS included
-    GFX_C_DS,    // what only LDS hardware does: two addresses, permutes
+    GFX_C_SALU,   // scalar arithmetic
+    GFX_C_SCTL,   // scalar instructions that see the whole wave: branches, barriers, modes
+    GFX_C_SMEM,   // scalar memory
+    GFX_C_VALU,   // each lane by itself
+    GFX_C_VCMP,   // each lane by itself, the result is a mask
+    GFX_C_VLANE,  // lanes see each other
+    GFX_C_MEM,    // vector memory, LDS included
+    GFX_C_DS,     // what only LDS hardware does: two addresses, permutes
+    GFX_C_MATRIX, // lanes hold parts of matrices
 };
 
 enum gfx_op {
@@ -57,8 +58,12 @@ enum gfx_op {
 #define MEM(name, kind, bytes, form)  GFX_##name,
 #define DS(name, bytes)               GFX_##name,
 #include "emu/gfx/ops.def"
+#define MFMA(name, gfx90a, gfx942, ab, d, m, n, k, blocks) GFX_##name,
+#define WMMA(name, gfx11, ab, d, m, n, k, blocks)          GFX_##name,
+#include "emu/gfx/matrix.def"
     GFX_OP_COUNT,
 };
+enum { GFX_MATRIX_FIRST = GFX_v_mfma_f32_32x32x1_2b_f32 }; // from there on, to the last
 
 // What a memory operation does; the form says how memory becomes register and back.
 enum gfx_mem_kind {
@@ -186,6 +191,8 @@ typedef void (*gfx_lanes_fn)(struct gfx_lanes * x);
 //   on gfx9 and the other way round on gfx11, so decoders put the new value into src[1] and the
 //   compared one into src[2].
 // - DS: dst, src[0] address, src[1], src[2] data; imm is offset0, imm2 offset1 (both in bytes).
+// - MATRIX: dst D, src[0] A, src[1] B (vectors), src[2] C (vector or constant). MFMA: imm is
+//   CBSZ + ABID * 16, imm2 BLGP. WMMA: signs and op_sel as in VOP3P.
 struct gfx_inst {
     gfx_step_fn step; // filled by gfx_prepare
     gfx_lanes_fn lanes;
@@ -231,6 +238,11 @@ uint64_t gfx_literal(uint32_t literal, enum gfx_type type);
 static inline int gfx_type_words(enum gfx_type t) {
     return t == GFX_T_B64 || t == GFX_T_I64 || t == GFX_T_F64 || t == GFX_T_P32 ? 2 : 1;
 }
+
+// Registers of a lane that matrix operation `op` reads for A and for B, or for C and D, in a wave
+// of that many lanes.
+int gfx_matrix_words_ab(enum gfx_op op);
+int gfx_matrix_words_cd(enum gfx_op op, int lanes);
 
 // Fills step, lanes and plain, and adds what the operation implies. Called once for each decoded
 // instruction; false when nothing executes it.

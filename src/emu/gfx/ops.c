@@ -7,6 +7,15 @@
 #define T(t)    GFX_T_##t
 #define GFX_O_0 0
 
+// What a constant in the place of a matrix C is; that of bf16 is made from the float's (matrix.c).
+enum {
+    GFX_MATRIX_F16 = GFX_T_F16,
+    GFX_MATRIX_BF16 = GFX_T_F32,
+    GFX_MATRIX_F32 = GFX_T_F32,
+    GFX_MATRIX_F64 = GFX_T_F64,
+    GFX_MATRIX_I32 = GFX_T_B32,
+};
+
 const struct gfx_op_info gfx_op_info[GFX_OP_COUNT] = {
     [GFX_OP_INVALID] = {.name = "?"},
 #define SALU(n, d, a, b)                                                                           \
@@ -27,6 +36,14 @@ const struct gfx_op_info gfx_op_info[GFX_OP_COUNT] = {
     [GFX_##n] = {.name = #n, .class = GFX_C_MEM, .kind = GFX_M_##k, .form = GFX_X_##f, .bytes = b},
 #define DS(n, b) [GFX_##n] = {.name = #n, .class = GFX_C_DS, .bytes = b},
 #include "emu/gfx/ops.def"
+#define MATRIX(n, d)                                                                               \
+    [GFX_##n] = {.name = #n,                                                                       \
+                 .class = GFX_C_MATRIX,                                                            \
+                 .dst = GFX_MATRIX_##d,                                                            \
+                 .src = {GFX_T_B32, GFX_T_B32, GFX_MATRIX_##d}},
+#define MFMA(name, gfx90a, gfx942, ab, d, m, n, k, blocks) MATRIX(name, d)
+#define WMMA(name, gfx11, ab, d, m, n, k, blocks)          MATRIX(name, d)
+#include "emu/gfx/matrix.def"
 };
 
 static const gfx_lanes_fn lanes_of[GFX_OP_COUNT] = {
@@ -43,7 +60,7 @@ static const gfx_step_fn step_of[GFX_OP_COUNT] = {
 static const gfx_step_fn step_of_class[] = {
     [GFX_C_SALU] = gfx_step_salu, [GFX_C_SCTL] = NULL,          [GFX_C_SMEM] = gfx_step_smem,
     [GFX_C_VALU] = gfx_step_valu, [GFX_C_VCMP] = gfx_step_vcmp, [GFX_C_VLANE] = gfx_step_lane,
-    [GFX_C_MEM] = gfx_step_mem,   [GFX_C_DS] = gfx_step_ds,
+    [GFX_C_MEM] = gfx_step_mem,   [GFX_C_DS] = gfx_step_ds,     [GFX_C_MATRIX] = gfx_step_matrix,
 };
 
 // ---- constants ----

@@ -392,6 +392,23 @@ static void check_modifiers(struct text * t, const struct gfx_inst * in) {
                   !!(in->flags & GFX_F_HIGH));
 }
 
+static void check_matrix(struct text * t, const struct gfx_inst * in) {
+    enum gfx_op op = (enum gfx_op) in->op;
+    int ab = gfx_matrix_words_ab(op), cd = gfx_matrix_words_cd(op, t->lanes);
+    unsigned neg = 0;
+    expect(t, &in->dst, GFX_T_B32, cd);
+    for (int k = 0; k < 3; k++) {
+        struct gfx_operand o = in->src[k];
+        neg |= (unsigned) o.neg << k;
+        o.neg = 0; // told as neg_lo
+        expect(t, &o, k < 2 ? GFX_T_B32 : gfx_op_info[op].src[2], k < 2 ? ab : cd);
+    }
+    expect_number(t, "neg_lo", bit_list(t, "neg_lo", 0), neg);
+    expect_number(t, "neg_hi", bit_list(t, "neg_hi", 0), in->neg_hi);
+    expect_number(t, "op_sel", bit_list(t, "op_sel", 0), in->op_sel);
+    expect_number(t, "clamp", flag(t, "clamp"), !!(in->flags & GFX_F_CLAMP));
+}
+
 static void check_vector(struct text * t, const struct gfx_inst * in, bool half_of_pair) {
     const struct gfx_op_info * info = &gfx_op_info[in->op];
     bool compare = info->class == GFX_C_VCMP;
@@ -610,6 +627,9 @@ static const char * text_differs(struct text * t, const struct gfx_inst * in, bo
         break;
     case GFX_C_DS:
         check_lds(t, in);
+        break;
+    case GFX_C_MATRIX:
+        check_matrix(t, in);
         break;
     default:
         check_vector(t, in, half_of_pair);

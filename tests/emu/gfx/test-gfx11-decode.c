@@ -150,7 +150,7 @@ static void test_unknown(void ** state) {
         {0x00000000},                    // a hole in VOP2
         {0x7c600300},                    // a hole in VOPC
         {0xd6000000, 0x00020501},        // a hole in VOP3
-        {0xcc404002, 0x1c160701},        // v_wmma_f32_16x16x16_f16
+        {0xcc464002, 0x1c160701},        // a hole in VOP3P
         {0xc9000000 | 13u << 22, 0, 0},  // a hole in VOPD
         {0xdab40000, 0},                 // ds_bvh_stack_rtn_b32
         {0xd8020000, 0},                 // GDS
