@@ -125,6 +125,23 @@ static GFX_COLD struct gfx_page * page_of(struct gfx_worker * k, uint64_t pc) {
 
 // ---- decoding ----
 
+// words: what the decoder said of them.
+static void not_executed(struct gfx_wave * w, uint32_t word, int words,
+                         const struct gfx_inst * in) {
+    enum gfx_arch arch = w->worker->gpu->config.arch;
+    char text[48];
+    const char * name =
+        words > 0 ? gfx_inst_name(in, text, sizeof text) : gfx_absent_name(arch, word);
+    if (words < 0) {
+        gfx_fault(w, "the code ends here");
+    } else if (name) {
+        gfx_fault(w, "%s%s is an instruction of %s that is not emulated", name,
+                  in->flags & GFX_F_LDS_DMA ? " to LDS" : "", gfx_arch_name(arch));
+    } else {
+        gfx_fault(w, "no instruction of %s", gfx_arch_name(arch));
+    }
+}
+
 static GFX_COLD bool decode_at(struct gfx_wave * w, struct gfx_page * p, uint32_t slot) {
     struct gfx_worker * k = w->worker;
     struct gfx_inst out[2];
@@ -135,9 +152,7 @@ static GFX_COLD bool decode_at(struct gfx_wave * w, struct gfx_page * p, uint32_
     int words = count > 0 ? k->gpu->decode(k->gpu->config.arch, &p->words[slot], count, out) : -1;
     if (words <= 0 || !gfx_prepare(&out[0])) {
         p->inst[slot].op = words > 0 ? out[0].op : GFX_OP_INVALID; // for the message
-        gfx_fault(w, "%s%s%s", words < 0 ? "the code ends here" : "no instruction of ",
-                  words < 0 ? "" : gfx_arch_name(k->gpu->config.arch),
-                  words > 0 ? " that is executed here" : "");
+        not_executed(w, p->words[slot], words, &out[0]);
         return false;
     }
     out[0].size = (uint8_t) (words * 4);

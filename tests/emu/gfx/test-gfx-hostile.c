@@ -93,10 +93,42 @@ static void entry_is_anywhere(void ** state) {
     }
 }
 
+// What a GPU has and the machine does not is called by its name; what it has not, is not.
+static void said_by_name(void ** state) {
+    (void) state;
+    static const struct {
+        enum gfx_arch arch;
+        uint32_t words[2];
+        const char * text;
+    } cases[] = {
+        {GFX_942,
+         {0xd3e20008, 0x05427928},
+         "v_smfmac_f32_16x16x32_f16 is an instruction of gfx942"},
+        {GFX_942, {0xd3f30008, 0x05427928}, "v_mfma_f32_16x16x32_fp8_fp8 is an instruction of"},
+        {GFX_90A, {0xd3e20008, 0x05427928}, "no instruction of gfx90a"},
+        {GFX_90A, {0xc20a0202, 0x00000000}, "s_atomic_add is an instruction of gfx90a"},
+        {GFX_90A, {0xe0000000, 0x80020604}, "buffer_load_format_x is an instruction of gfx90a"},
+        {GFX_90A, {0xe0510000, 0x80020604}, "buffer_load_b32 to LDS is an instruction of gfx90a"},
+        {GFX_1100, {0xd6670008, 0x042a0d04}, "v_dot2_bf16_bf16 is an instruction of gfx1100"},
+        {GFX_1151, {0xd6660008, 0x042a0d04}, "v_dot2_f16_f16 is an instruction of gfx1151"},
+        {GFX_1100, {0xf06c0f04, 0x00000000}, "image is an instruction of gfx1100"},
+        {GFX_1100, {0xcc464002, 0x1c160701}, "no instruction of gfx1100"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error err;
+        assert_int_equal(run(cases[i].arch, cases[i].words, 2, 0, &err), ST_CORRUPT);
+        if (!strstr(err.text, cases[i].text)) {
+            fail_msg("%s: %s", cases[i].text, err.text);
+        }
+        assert_int_equal(!strstr(err.text, "not emulated"), !strncmp(cases[i].text, "no ", 3));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(code_ends_on_both_sides),
         cmocka_unit_test(entry_is_anywhere),
+        cmocka_unit_test(said_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
