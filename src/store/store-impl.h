@@ -31,6 +31,15 @@ struct program {
     struct error * absent; // owned: why no pack has it, where only packs can
 };
 
+// A spec as it was asked for, and what the table knows it by. A kernel that was asked about is
+// mostly the next that is wanted: of one spec that is worked out once.
+struct request {
+    bool is_set;
+    struct kernel_spec asked;
+    struct kernel_spec here; // canonical, with the device's columns
+    uint64_t hash;
+};
+
 struct store {
     const struct store_compiler * compiler; // may be NULL
     int columns; // of the device's array; 0: as many as its architecture has
@@ -42,6 +51,7 @@ struct store {
     pthread_mutex_t lock; // guards all below
     pthread_cond_t built; // some entry or program left its building state
     struct table kernels;
+    struct request last; // what was asked about last
     struct pdi_node * pdis;
     struct program * programs;
     struct entry * newest; // of those that nobody has

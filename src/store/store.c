@@ -618,6 +618,7 @@ static enum status build_entry(struct store * s, struct entry * e, bool may_comp
 
 void store_set_columns(struct store * s, int columns) {
     s->columns = columns;
+    s->last.is_set = false; // which was of other columns
 }
 
 // The one spec of all that mean the same kernel on this device.
@@ -630,6 +631,21 @@ static struct kernel_spec spec_here(const struct store * s, const struct kernel_
 static bool is_spec(const struct kernel_spec * spec) {
     return spec->n_inputs >= 0 && spec->n_inputs <= KERNEL_MAX_INPUTS &&
            (unsigned) spec->arch < AIE_ARCH_COUNT && (unsigned) spec->op < KERNEL_OP_COUNT;
+}
+
+// The same with its hash, to be given back by value: another thread may ask for something else.
+static struct request request_of(struct store * s, const struct kernel_spec * asked) {
+    pthread_mutex_lock(&s->lock);
+    struct request * last = &s->last;
+    if (!last->is_set || !spec_equal(&last->asked, asked)) {
+        last->is_set = true;
+        last->asked = *asked;
+        last->here = spec_here(s, asked);
+        last->hash = spec_hash(&last->here);
+    }
+    struct request request = *last;
+    pthread_mutex_unlock(&s->lock);
+    return request;
 }
 
 static struct kernel_spec on_columns(const struct store * s, const struct kernel_spec * spec) {
@@ -693,8 +709,8 @@ enum status store_get(struct store * s, const struct kernel_spec * spec, struct 
         return error_set(err, ST_INVALID, "kernel spec with op %d, arch %d, %d inputs",
                          (int) spec->op, (int) spec->arch, spec->n_inputs);
     }
-    struct kernel_spec here = spec_here(s, spec);
-    enum status st = get(s, &here, spec_hash(&here), true, out, err);
+    struct request request = request_of(s, spec);
+    enum status st = get(s, &request.here, request.hash, true, out, err);
     if (st != ST_INVALID &&
         st != ST_UNSUPPORTED) { // one that is only missing is wanted all the more
         struct error why;
@@ -746,11 +762,10 @@ static bool can(struct store * s, const struct kernel_spec * spec_asked, enum ma
     if (!is_spec(spec_asked)) {
         return false;
     }
-    struct kernel_spec spec = spec_here(s, spec_asked);
-    uint64_t hash = spec_hash(&spec);
+    struct request request = request_of(s, spec_asked);
     struct asked asked;
     pthread_mutex_lock(&s->lock);
-    const struct entry * e = table_find(&s->kernels, &spec, hash);
+    const struct entry * e = table_find(&s->kernels, &request.here, request.hash);
     bool planned = e && e->state == ENTRY_PLANNED;
     bool ready = e && (e->state == ENTRY_READY || (planned && store_has_compiler(s)));
     // A kernel that the compiler refused, after promising it, it will refuse again.
@@ -763,18 +778,19 @@ static bool can(struct store * s, const struct kernel_spec * spec_asked, enum ma
         return true;
     }
     if (!planned) {
-        asked.plan.spec = spec;
+        asked.plan.spec = request.here;
         asked.planned = false;
     }
     enum maker maker = refused ? MAKER_NONE : maker_of(s, &asked, NULL);
     if (maker == MAKER_OWN) {
-        keep_plan(s, &asked, hash);
+        keep_plan(s, &asked, request.hash);
     }
     if (maker == MAKER_OWN || maker == best) {
         return true;
     }
     struct store_kernel * kernel;
-    bool have = packs_have(&s->packs, &spec) && get(s, &spec, hash, false, &kernel, NULL) == ST_OK;
+    bool have = packs_have(&s->packs, &request.here) &&
+                get(s, &request.here, request.hash, false, &kernel, NULL) == ST_OK;
     if (have) {
         store_put(s, kernel);
     }

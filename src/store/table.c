@@ -53,7 +53,7 @@ static bool tensor_equal(const struct tensor * a, const struct tensor * b) {
            !memcmp(a->nb, b->nb, sizeof a->nb);
 }
 
-static bool spec_equal(const struct kernel_spec * a, const struct kernel_spec * b) {
+bool spec_equal(const struct kernel_spec * a, const struct kernel_spec * b) {
     if (a->op != b->op || a->arch != b->arch || a->n_inputs != b->n_inputs ||
         a->precision != b->precision || a->columns != b->columns ||
         !tensor_equal(&a->output, &b->output) || memcmp(a->params, b->params, sizeof a->params)) {

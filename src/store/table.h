@@ -41,6 +41,7 @@ struct table {
 // Specs that ask for the same kernel become the same bytes in every field that counts.
 struct kernel_spec spec_canonical(const struct kernel_spec * spec);
 uint64_t spec_hash(const struct kernel_spec * canonical);
+bool spec_equal(const struct kernel_spec * a, const struct kernel_spec * b);
 
 struct entry * table_find(const struct table * t, const struct kernel_spec * canonical,
                           uint64_t hash);
