@@ -108,8 +108,8 @@ bool npu_is_pending(const struct hsa_stream * s, const void * begin, size_t byte
 }
 
 void npu_hold(struct hsa_stream * s, struct shadow * shadow) {
-    assert(s->npu->n_held <= s->npu->n_pins); // between two waits a dispatch comes with each
     if (shadow) {
+        assert(s->npu->n_held < MAX_HELD); // a dispatch was sent, and left room
         s->npu->held[s->npu->n_held++] = shadow;
     }
 }
@@ -131,9 +131,11 @@ enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct
                      uint64_t us, struct error * err) {
     struct npu * npu = s->device->npu;
     struct npu_stream * sent = s->npu;
-    bool full = sent->n_pins == MAX_IN_FLIGHT || sent->n_shared == MAX_SHARED;
+    bool full = sent->n_pins == MAX_IN_FLIGHT || sent->n_shared == MAX_SHARED ||
+                sent->n_held + JOIN_MOST_PARTS > MAX_HELD;
     enum status st = full ? stream_wait(s, err) : ST_OK;
     struct code_stream * pin;
+    st = st == ST_OK && sent->gather ? join_room(s, err) : st;
     if (st == ST_OK) {
         st = code_acquire(&npu->code, kernel, sent->n_pins > 0, d, &pin, err);
         if (st == ST_NO_MEMORY && sent->n_pins > 0) {
@@ -152,7 +154,7 @@ enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct
     sent->kernels[sent->n_pins] = kernel;
     sent->pins[sent->n_pins++] = pin;
     s->in_flight = true; // both pins are given back when the stream is waited for
-    st = join_add(s, kernel, d, err);
+    st = join_add(s, kernel, d, sent->gather, err);
     if (st == ST_OK) { // one that was refused has touched nothing: the CPU may compute the node
         s->sent++;
         sent->on_decoder = kernel->decoder != STORE_NO_DECODER;

@@ -9,7 +9,8 @@
 // Dispatches between two waits: bounds the pins that one stream holds. A token of the largest
 // models has some 3,000, and is waited for once: the queue lets the host go on while it has room.
 #define MAX_IN_FLIGHT 4096
-#define NPU_NAME      192 // of a dispatch in a trace
+#define MAX_HELD      (MAX_IN_FLIGHT + JOIN_MOST_PARTS) // shadows, likewise
+#define NPU_NAME      192                               // of a dispatch in a trace
 #define RECENT_PACKED 4
 #define RECENT_ROPES  4
 #define MAX_WRITTEN   4096 // results between two waits that are told apart
@@ -31,17 +32,18 @@ struct npu_stream {
     struct store_kernel * kernels[MAX_IN_FLIGHT]; // likewise, of the store
     char (*names)[NPU_NAME];                      // of a trace, likewise; NULL: there is none
     size_t n_held;                                // shadows that these dispatches may read
-    struct shadow * held[MAX_IN_FLIGHT + 1];
+    struct shadow * held[MAX_HELD];
     struct mat_recent recent[RECENT_PACKED]; // in scratch
     unsigned next_recent;
     struct rope_recent ropes[RECENT_ROPES];
     unsigned next_rope;
     char * room; // of nodes that are made of steps (steps.h); NULL: none yet
     size_t room_size;
-    bool room_busy;     // a node uses it
-    struct kept * kept; // plans of nodes; NULL: none are kept
-    struct join * join; // kernels that wait to be sent together; NULL: none do
-    bool on_decoder;    // the last kernel of this graph was one of the decoder's PDIs
+    bool room_busy;                    // a node uses it
+    struct kept * kept;                // plans of nodes; NULL: none are kept
+    struct join * join;                // kernels that wait to be sent together; NULL: none do
+    const struct join_gather * gather; // of what is sent now (join_add); NULL: none
+    bool on_decoder;  // the last kernel of this graph was one of the decoder's PDIs
     size_t n_written; // what was written since the last wait; more than there is room for: anything
     struct {
         const char *begin, *end;
@@ -70,7 +72,8 @@ bool npu_is_pending(const struct hsa_stream * s, const void * begin, size_t byte
 // host_copy, and what has to be said around it. Nothing is in flight that touches either.
 enum status npu_copy_by_host(struct hsa_stream * s, const struct view * from,
                              const struct view * to, struct error * err);
-// Takes over what the caller holds and has sent a dispatch for, until the next wait. NULL is fine.
+// Takes over what the caller holds and has sent a dispatch for, until the next wait; for one
+// dispatch JOIN_MOST_PARTS at most. NULL is fine.
 void npu_hold(struct hsa_stream * s, struct shadow * shadow);
 
 // ---- rope.c ----

@@ -2,17 +2,17 @@
 // data, so that the host reads them, waiting for them where a kernel still writes them: that is
 // once for all products of a layer, which have the same ids.
 //
-// An expert with one row, which each has when a token is decoded, is a product like any other, of
-// operands and to a result as they lie: its plan is kept (kept.h) whichever expert it is, and the
-// host does not wait. Where experts have more rows, the host waits, brings the rows of each
-// together, and makes one product for each expert. Rows are padded up to few sizes, so that not
-// every count wants a kernel of its own.
+// A token's experts are one product, of as many batches, in which the weights of each batch are
+// aimed at the expert that was chosen (join_gather): its plan is kept (kept.h) whichever they are,
+// and the host does not wait. Where they cannot be one, an expert with one row is a product like
+// any other, of operands and to a result as they lie. Where experts have more rows, the host waits,
+// brings the rows of each together, and makes one product for each expert. Rows are padded up to
+// few sizes, so that not every count wants a kernel of its own.
 //
 // Rows of blocks that do not begin at words (mxfp4 of 2880, as gpt-oss has) are kept a second time,
 // with blocks of zeros behind each, and rows of src1 get zeros behind them.
 //
-// Weights of experts that nothing was asked of are never read. An id that names no expert is an
-// error of the graph, and nothing is read there.
+// Weights of experts that were not chosen are never read. An id of no expert is an error.
 //
 // dst[:, slot, token] = as[:, :, ids[slot, token]] * b[:, slot mod b's, token]
 #include "moves.h"
@@ -453,8 +453,103 @@ static enum status run_alone(struct hsa_stream * s, const struct call * c, int64
     return st == ST_OK && !done ? run_product(s, &p, false, &done, err) : st;
 }
 
+// ---- the experts of one token as one product ----
+
+// What stands for weights whose padded form lies all about.
+#define PRETENDED ((char *) (uintptr_t) ((uint64_t) 1 << 46))
+
+struct gathered {
+    struct product p;
+    struct join_gather parts;
+    struct shadow * shadows[JOIN_MOST_PARTS]; // NULL: the weights are not padded
+};
+
+static bool can_gather(const struct hsa_stream * s, const struct call * c) {
+    return s->npu->join && c->n_tokens == 1 && c->n_slots > 1 && c->n_slots <= JOIN_MOST_PARTS &&
+           c->n_slots <= c->n_experts && (c->b->ne[1] == 1 || c->b->ne[1] == c->n_slots) &&
+           !hsac_agent_is_host(s->device->agent, c->as->data);
+}
+
+static void set_gathered(const struct call * c, char * padded_row, struct gathered * g) {
+    struct ggml_tensor *a = &g->p.a, *b = &g->p.b, *node = &g->p.node;
+    set_product(c, 0, 0, &g->p);
+    if (g->shadows[0]) {
+        struct view view = shadow_view(g->shadows[0]);
+        set_padded(c, &view, padded_row, &g->p);
+        a->data = PRETENDED;
+        a->nb[2] = a->nb[3] = view_bytes(&view);
+    }
+    a->ne[2] = b->ne[2] = node->ne[2] = c->n_slots;
+    b->nb[2] = c->b->ne[1] == 1 ? 0 : b->nb[1]; // one row for all of them, or one for each
+    node->nb[2] = node->nb[1];
+    g->parts = (struct join_gather){.base = a->data, .unit = a->nb[2], .n = (int) c->n_slots};
+    for (int i = 0; i < g->parts.n; i++) {
+        g->parts.at[i] = g->shadows[i] ? shadow_view(g->shadows[i]).data
+                                       : (char *) c->as->data + (size_t) id_at(c, i) * c->as->nb[2];
+    }
+}
+
+// One kernel that reads the weights where they are, or several?
+static bool is_one(struct hsa_stream * s, const struct call * c, const struct gathered * g) {
+    struct mat_world w = mat_world_of(s->device);
+    struct mat_plan plan;
+    w.panel = g->shadows[0] ? w.panel : c->weights.panel;
+    return mat_plan_node(w, &g->p.node, &plan, NULL) == ST_OK && plan.a.way == MAT_AS_IT_STANDS &&
+           !plan.by_pieces && !mat_reads_on_host(&plan) && !plan.result.staged &&
+           (!g->shadows[0] || mat_scratch(&plan) == 0);
+}
+
+static enum status send_gathered(struct hsa_stream * s, const struct call * c, struct gathered * g,
+                                 bool * done, struct error * err) {
+    s->npu->gather = &g->parts;
+    enum status st = kept_node(s, &g->p.node, done, err);
+    if (st == ST_OK && !*done && is_one(s, c, g)) {
+        st = mat_compute(s, &g->p.node, err);
+        *done = st == ST_OK;
+        kept_end(s, *done);
+    }
+    kept_void(s->npu->kept);
+    s->npu->gather = NULL;
+    return st == ST_UNSUPPORTED ? ST_OK : st; // then one by one
+}
+
+static enum status run_gathered(struct hsa_stream * s, const struct call * c, bool * done,
+                                struct error * err) {
+    struct gathered g = {.parts.n = 0};
+    struct padded_rows rows = {0};
+    int n = c->pads ? (int) c->n_slots : 0;
+    bool whole = true;
+    enum status st = ST_OK;
+    for (int i = 0; i < n && st == ST_OK; i++) {
+        struct mat_source weights = expert_of(c, id_at(c, i));
+        st = mat_shadow(s, c->as, &weights, MAT_PADDED, &g.shadows[i], err);
+        whole = whole && g.shadows[i];
+    }
+    if (st == ST_OK && n && whole) {
+        st = pad_rows(s, c, &rows, err);
+        whole = rows.room != NULL;
+    }
+    if (st == ST_OK && whole) {
+        set_gathered(c, rows.room, &g);
+        st = send_gathered(s, c, &g, done, err);
+    }
+    for (int i = 0; i < n; i++) {
+        if (*done) {
+            npu_hold(s, g.shadows[i]);
+        } else if (g.shadows[i]) {
+            shadow_release(g.shadows[i]);
+        }
+    }
+    return st;
+}
+
 static enum status run_all(struct hsa_stream * s, const struct call * c, const struct sorted * by,
                            struct error * err) {
+    bool done = false;
+    enum status gathered = can_gather(s, c) ? run_gathered(s, c, &done, err) : ST_OK;
+    if (gathered != ST_OK || done) {
+        return gathered;
+    }
     // All rows are padded at once, which is not for many.
     int64_t least = c->pads && c->n_slots * c->n_tokens > MAT_FEW_ROWS ? 1 : 2;
     struct padded_rows rows = {0};

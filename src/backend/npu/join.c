@@ -5,6 +5,9 @@
 // of kernels takes the first stream, the second the second, and so on: a graph that is computed
 // again finds its own.
 //
+// The parts of a gathered operand (join.h) are told apart by how far behind its beginning a patch
+// goes. Such a kernel is always sent by an aimed stream, also where it is alone.
+//
 // Kept true: a stream is written to only when nothing is in flight that may read it; it is used
 // again only for the same kernels in the same order, none of which has gone from the store since.
 #include "dispatch.h"
@@ -33,6 +36,7 @@ struct window {
 struct link { // a kernel of a chain
     struct store_kernel * kernel;
     struct hsac_dispatch d;
+    struct join_gather gather; // of its first operand; n is 0: it lies as it says
 };
 
 struct chain { // what was made of one
@@ -111,13 +115,23 @@ static int window_of(struct window * windows, int * n, struct hsac_agent * agent
     return (*n)++;
 }
 
+static bool begins_in(const struct join_gather * g, const struct hsac_dispatch * d) {
+    const char * addr = d->operands[0].addr;
+    return g && addr >= g->base && addr < g->base + (size_t) g->n * g->unit;
+}
+
 // Windows for the operands of one more kernel; false: there are too many.
-static bool take_windows(struct join * j, struct hsac_agent * agent,
-                         const struct hsac_dispatch * d) {
+static bool take_windows(struct join * j, struct hsac_agent * agent, const struct hsac_dispatch * d,
+                         const struct join_gather * gather) {
     struct window windows[HSAC_MAX_OPERANDS];
-    int n = j->n_windows;
+    int n = j->n_windows, n_parts = begins_in(gather, d) ? gather->n : 0;
     memcpy(windows, j->windows, sizeof windows);
-    for (int i = 0; i < d->n_operands; i++) {
+    for (int i = 0; i < n_parts; i++) {
+        if (window_of(windows, &n, agent, gather->at[i], gather->unit) < 0) {
+            return false;
+        }
+    }
+    for (int i = n_parts ? 1 : 0; i < d->n_operands; i++) {
         if (window_of(windows, &n, agent, d->operands[i].addr, d->operands[i].size) < 0) {
             return false;
         }
@@ -207,10 +221,18 @@ static struct hsac_dispatch aimed(const struct join * j, struct chain * c,
     memcpy(windows, j->windows, sizeof windows);
     for (size_t i = 0; i < c->n_aims; i++) {
         const struct txn_aim * a = &c->aims[i];
-        const struct hsac_dispatch * of = &j->links[a->part].d;
-        char * addr = of->operands[a->operand].addr;
-        int w = window_of(windows, &n, agent, addr, of->operands[a->operand].size);
-        aim(c, a, w, (uint32_t) (addr - windows[w].base) + a->byte_offset, agent);
+        const struct link * of = &j->links[a->part];
+        const struct join_gather * g = &of->gather;
+        char * addr = of->d.operands[a->operand].addr;
+        uint64_t size = of->d.operands[a->operand].size, offset = a->byte_offset;
+        if (g->n && a->operand == 0) {
+            offset += (uint64_t) (addr - g->base);
+            addr = g->at[offset / g->unit];
+            size = g->unit;
+            offset %= g->unit;
+        }
+        int w = window_of(windows, &n, agent, addr, size);
+        aim(c, a, w, (uint32_t) ((uint64_t) (addr - windows[w].base) + offset), agent);
     }
     if (c->fresh) {
         hsac_host_end(agent, c->insts, 4 * c->n_words);
@@ -262,10 +284,23 @@ static const char * joined_name(const struct join * j, struct buf * b) {
     return b->failed ? NULL : (const char *) b->data;
 }
 
+static bool gathers(const struct join * j) {
+    bool any = false;
+    for (int i = 0; i < j->n; i++) {
+        any |= j->links[i].gather.n > 0;
+    }
+    return any;
+}
+
 enum status join_send(struct hsa_stream * s, struct error * err) {
     struct join * j = s->npu->join;
     enum status st = ST_OK;
-    struct chain * c = j && j->n > 1 ? chain_of(s) : NULL;
+    bool must = j && gathers(j);
+    struct chain * c = j && (j->n > 1 || must) ? chain_of(s) : NULL;
+    if (must && !c) {
+        st = error_set(err, ST_NO_MEMORY, "no memory for the instruction stream of %d kernels",
+                       j->n);
+    }
     if (c) {
         struct hsac_dispatch d = aimed(j, c, s->device->agent);
         struct buf name = {0};
@@ -310,36 +345,56 @@ static bool belongs(const struct join * j, const struct store_kernel * kernel,
            j->us + d->us <= MOST_US && j->words + kernel->n_insts <= MOST_WORDS;
 }
 
+enum status join_room(struct hsa_stream * s, struct error * err) {
+    struct join * j = s->npu->join;
+    if (!j || (j->next < MOST_CHAINS && j->bytes + 8 * (size_t) MOST_WORDS <= MOST_BYTES)) {
+        return ST_OK;
+    }
+    enum status st = stream_wait(s, err);
+    join_forget(j, s->device->agent);
+    return st;
+}
+
 enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
-                     const struct hsac_dispatch * asked, struct error * err) {
+                     const struct hsac_dispatch * asked, const struct join_gather * gather,
+                     struct error * err) {
     struct join * j = s->npu->join;
     struct hsac_dispatch shared = *asked, *d = &shared;
     enum status st = ST_OK;
+    gather = begins_in(gather, d) ? gather : NULL;
     if (j) {
         share_decoder(j, kernel, d);
     }
-    if (j && j->n && !(belongs(j, kernel, d) && take_windows(j, s->device->agent, d))) {
+    if (j && j->n && !(belongs(j, kernel, d) && take_windows(j, s->device->agent, d, gather))) {
         st = join_send(s, err);
         shared = *asked;
     }
     // A kernel is sent alone where the profile counts kernels one by one, where its operands fit
     // no window, and where others made it: that one is sent as it was verified, its own stream with
     // its own operands.
-    bool alone = !j || s->device->profile || kernel->foreign ||
-                 (!j->n && !take_windows(j, s->device->agent, d));
+    bool apart = !j || kernel->foreign || (!j->n && !take_windows(j, s->device->agent, d, gather));
     if (st != ST_OK) {
         return st;
     }
-    if (alone) {
+    if (apart && gather) {
+        return error_set(err, ST_UNSUPPORTED, "an operand in parts needs a stream of our own");
+    }
+    if (apart || (s->device->profile && !gather)) {
         return dispatch(s, d, err);
     }
-    st = hsac_queue_admits(s->queue, d, err);
+    struct hsac_dispatch real = *d;
+    if (gather) {
+        real.operands[0].addr = gather->at[0];
+        real.operands[0].size = gather->unit;
+    }
+    st = hsac_queue_admits(s->queue, &real, err);
     if (st == ST_OK) {
-        j->links[j->n++] = (struct link){kernel, *d};
+        j->links[j->n++] =
+            (struct link){kernel, *d, gather ? *gather : (struct join_gather){.n = 0}};
         j->us += d->us;
         j->words += kernel->n_insts;
     }
-    return st;
+    return st == ST_OK && s->device->profile ? join_send(s, err) : st;
 }
 
 void join_settled(struct hsa_stream * s) {

@@ -1,8 +1,11 @@
 // small: nodes of a few numbers, as a router of experts has them, that the decoder's PDI has no
 // program for. Loading another and the decoder's again takes longer than the host does with all of
 // it, and the host waits for a router's choice anyway. So behind kernels of the decoder, in the
-// same graph, the host computes them, as ggml's CPU backend would. Elsewhere they are kernels.
+// same graph, the host computes them, as ggml's CPU backend would. Elsewhere they are kernels. Rows
+// that an index names are looked up by the host where nothing is in flight that it would wait for:
+// what a router gives those that it chose.
 #include "dispatch.h"
+#include "host-ops.h"
 #include "touch.h"
 
 #include "aie/target/times.h"
@@ -141,8 +144,19 @@ static bool is_sound(const struct ggml_tensor * node) {
     return !b && (node->op == GGML_OP_TOP_K ? node->ne[0] <= most : node->ne[0] == most);
 }
 
+// Nothing is waited for, and a kernel takes longer for a few numbers than the host does.
+static bool is_lookup(const struct hsa_stream * s, const struct ggml_tensor * node) {
+    enum { MOST = 1024 };
+    return node->op == GGML_OP_GET_ROWS && !s->in_flight && node->type == GGML_TYPE_F32 &&
+           node->src[0]->type == GGML_TYPE_F32 && ggml_nelements(node) <= MOST &&
+           ggml_nelements(node->src[0]) <= MOST && host_check_node(node, NULL) == ST_OK;
+}
+
 bool small_is_hosts(const struct hsa_stream * s, const struct ggml_tensor * node) {
     enum { WAIT_US = 100 };
+    if (s->npu->on_decoder && is_lookup(s, node)) {
+        return true;
+    }
     const struct small * small = s->npu->on_decoder ? small_of(node) : NULL;
     if (!small || !is_sound(node) || ggml_is_empty(node) || ggml_is_empty(node->src[0])) {
         return false;
@@ -171,6 +185,11 @@ enum status small_run(struct hsa_stream * s, struct ggml_tensor * node, struct e
     }
     atomic_fetch_add(&s->device->host_copies, 1);
     touch_node_begin(s->device->agent, node);
+    if (!small) {
+        st = host_compute(node, err);
+        touch_node_end(s->device->agent, node);
+        return st;
+    }
     bool done = true;
     struct row r = {.a_step = a->nb[0], .n_in = a->ne[0], .n_out = node->ne[0]};
     for (int64_t n = 0; n < ggml_nrows(node) && done; n++) {
