@@ -90,7 +90,6 @@ BEGIN {
         on_host[line] = 1 # datatypes are those of the cases, too
         step_order[++n_steps] = line
     }
-    why["SSM_SCAN"] = "a state that an index names, and one after another for each token"
     why["SOLVE_TRI"] = "a row needs those before it: a program of its own"
     why["UPSCALE"] = "weights between elements, by places that are no multiples"
     why["GET_ROWS_BACK"] = "rows are added where an index says"
@@ -152,7 +151,7 @@ END {
     print ""
     print "Copies by descriptors, and the kernels above on views of sources, results and memory in between"
     print "([new op](new-op.md#an-op-made-of-steps)). The host computes nothing of them. States that go on from token to"
-    print "token take a dozen of kernels for each: prompts of more than 256 tokens are left to the CPU."
+    print "token take a dozen of kernels for each of them. The states of SSM_SCAN are found by an index, which the host reads."
     print ""
     print "| op | runs on | datatypes in the cases | cases | of |"
     print "| --- | --- | --- | ---: | ---: |"

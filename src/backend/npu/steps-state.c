@@ -1,31 +1,30 @@
 // steps-state: matrices that go on from token to token, one for each head: GATED_DELTA_NET,
-// RWKV_WKV6, RWKV_WKV7, GATED_LINEAR_ATTN. A token is a dozen of kernels over all heads and
-// sequences at once, so that decoding takes few and a long prompt thousands: beyond MOST_TOKENS
-// the CPU has it.
+// RWKV_WKV6, RWKV_WKV7, GATED_LINEAR_ATTN, SSM_SCAN. A token is a dozen of kernels over all heads
+// and sequences at once, so that decoding takes few, and a long prompt thousands.
 //
-// A state is [size, size, heads, sequences], and so turned that what is summed over is a row of it.
-// What a token has, one number for each element of a row or for each row, repeats to that.
+// A state is [size, rows, heads, sequences], and so turned that what is summed over is a row of it;
+// but for SSM_SCAN there are as many rows as numbers in one. What a token has, one number for each
+// element of a row or for each row, repeats to that.
 #include "steps.h"
 
 #include <math.h>
 
-enum { MOST_TOKENS = 256 };
-
 struct state {
-    int64_t size, heads, tokens, sequences;
+    int64_t size, rows, heads, tokens, sequences;
     struct view now, t, sum; // the state; what is made of it; a number for each row
 };
 
-static struct state state_of(struct steps * s, int64_t size, int64_t heads, int64_t tokens,
-                             int64_t sequences) {
+static struct state state_of(struct steps * s, int64_t size, int64_t rows, int64_t heads,
+                             int64_t tokens, int64_t sequences) {
     return (struct state){
         .size = size,
+        .rows = rows,
         .heads = heads,
         .tokens = tokens,
         .sequences = sequences,
-        .now = steps_temp(s, GGML_TYPE_F32, size, size, heads, sequences),
-        .t = steps_temp(s, GGML_TYPE_F32, size, size, heads, sequences),
-        .sum = steps_temp(s, GGML_TYPE_F32, 1, size, heads, sequences),
+        .now = steps_temp(s, GGML_TYPE_F32, size, rows, heads, sequences),
+        .t = steps_temp(s, GGML_TYPE_F32, size, rows, heads, sequences),
+        .sum = steps_temp(s, GGML_TYPE_F32, 1, rows, heads, sequences),
     };
 }
 
@@ -78,7 +77,7 @@ static bool is_like(const struct view * v, int64_t n, const struct state * m, bo
 void steps_gated_delta_net(struct steps * s, const struct ggml_tensor * node) {
     struct view q = steps_src(s, 0), k = steps_src(s, 1), v = steps_src(s, 2), g = steps_src(s, 3),
                 beta = steps_src(s, 4), from = steps_src(s, 5), to = steps_dst(s);
-    struct state m = state_of(s, v.ne[0], v.ne[1], v.ne[2], v.ne[3]);
+    struct state m = state_of(s, v.ne[0], v.ne[0], v.ne[1], v.ne[2], v.ne[3]);
     int64_t n = m.size, kept = node->op_params[0], rows = n * n * m.heads * m.sequences;
     bool by_element = g.ne[0] == n;
     steps_need(s,
@@ -89,7 +88,6 @@ void steps_gated_delta_net(struct steps * s, const struct ggml_tensor * node) {
                    kept < 1 << 20 && to.type == GGML_TYPE_F32 && view_is_packed(&to) &&
                    ggml_nelements(node) == ggml_nelements(node->src[2]) + kept * rows,
                "datatypes or shapes");
-    steps_need(s, m.tokens <= MOST_TOKENS, "a long prompt");
     struct view out = steps_as(&to, n, m.heads, m.tokens, m.sequences);
     struct view states = steps_as(&to, n, n, m.heads, m.sequences), gate = steps_like(s, &g);
     states.data += view_bytes(&out);
@@ -145,8 +143,7 @@ static struct state begin(struct steps * s, const struct ggml_tensor * node, int
                 (i >= like || ggml_are_same_shape(node->src[i], x));
     }
     steps_need(s, sound, "datatypes or shapes");
-    struct state m = state_of(s, n, heads, x->ne[2] / (sequences ? sequences : 1), sequences);
-    steps_need(s, m.tokens <= MOST_TOKENS, "a long prompt");
+    struct state m = state_of(s, n, n, heads, x->ne[2] / (sequences ? sequences : 1), sequences);
     struct view v = steps_src(s, last);
     steps_move(s, turned(steps_as(&v, n, n, heads, sequences), turn), m.now);
     return m;
@@ -238,4 +235,131 @@ void steps_gated_linear(struct steps * s, const struct ggml_tensor * node) {
         steps_params(s, KERNEL_OP_SCALE, m.sum, at_token(out, t, true), steps_float(node, 0), 0);
     }
     end(s, &m, true);
+}
+
+// ---- SSM_SCAN ----
+
+enum { SCAN_STATE, SCAN_X, SCAN_DT, SCAN_A, SCAN_B, SCAN_C, SCAN_IDS };
+enum { PIECE = 256 }; // tokens for which the room holds what is made of them
+
+static bool is_sound_scan(const struct ggml_tensor * node, const struct state * m) {
+    const struct ggml_tensor * const * src = (const struct ggml_tensor * const *) node->src;
+    const struct ggml_tensor *dt = src[SCAN_DT], *a = src[SCAN_A], *b = src[SCAN_B],
+                             *c = src[SCAN_C], *ids = src[SCAN_IDS], *from = src[SCAN_STATE];
+    int64_t groups = b->ne[1], kept = node->op_params[0];
+    bool sound = node->type == GGML_TYPE_F32 && ggml_is_contiguous(node) &&
+                 ids->type == GGML_TYPE_I32 && ids->ne[0] == m->sequences && ggml_is_vector(ids) &&
+                 kept >= 1 && kept < 1 << 20;
+    for (int i = 0; i < SCAN_IDS; i++) {
+        sound = sound && src[i]->type == GGML_TYPE_F32 && src[i]->nb[0] == sizeof(float);
+    }
+    int64_t states = m->size * m->rows * m->heads * m->sequences;
+    return sound && ggml_is_contiguous(from) && from->ne[2] == m->heads && dt->ne[0] == m->heads &&
+           dt->ne[1] == m->tokens && dt->ne[2] == m->sequences && dt->ne[3] == 1 &&
+           (a->ne[0] == 1 || (a->ne[0] == m->size && kept == 1)) && a->ne[1] == m->heads &&
+           ggml_is_contiguous(a) && ggml_nelements(a) == a->ne[0] * m->heads &&
+           b->ne[0] == m->size && m->heads % groups == 0 && b->ne[2] == m->tokens &&
+           b->ne[3] == m->sequences && ggml_are_same_shape(b, c) &&
+           ggml_nelements(node) == ggml_nelements(src[SCAN_X]) + kept * states;
+}
+
+// The tokens [first, first + n) of [size, groups, tokens, sequences], for each head its group's.
+static struct view by_head(struct steps * s, const struct state * m, struct view v, int64_t first,
+                           int64_t n) {
+    int64_t groups = v.ne[1], heads = m->heads / groups;
+    v = steps_row(v, 2, first, n);
+    if (groups == 1 || groups == m->heads) {
+        return v;
+    }
+    struct view all = steps_temp(s, GGML_TYPE_F32, v.ne[0], m->heads, n, m->sequences);
+    for (int64_t g = 0; g < groups; g++) {
+        steps_move(s, steps_row(v, 1, g, 1), steps_row(all, 1, g * heads, heads));
+    }
+    return all;
+}
+
+// What the tokens of a piece have, [n, heads, tokens, sequences]: how much of the state stays, what
+// is learned along a row and down a column, and what is asked.
+struct scanned {
+    struct view step, decay, row, column, asked;
+};
+
+static struct scanned scan_piece(struct steps * s, const struct state * m, int64_t first,
+                                 int64_t n) {
+    struct view dt = steps_src(s, SCAN_DT), a = steps_src(s, SCAN_A), x = steps_src(s, SCAN_X);
+    struct view from = dt;
+    from.ne[0] = 1, from.nb[0] = sizeof(float);
+    for (int d = GGML_MAX_DIMS - 1; d > 0; d--) {
+        from.ne[d] = dt.ne[d - 1], from.nb[d] = dt.nb[d - 1];
+    }
+    from = steps_row(from, 2, first, n);
+    struct scanned p = {.step = steps_temp(s, GGML_TYPE_F32, 1, m->heads, n, m->sequences)};
+    steps_move(s, from, p.step);
+    steps_unary(s, KERNEL_OP_SOFTPLUS, p.step, p.step);
+    if (a.ne[0] == 1) { // else an element has its own, and a token's are made when it comes
+        p.decay = steps_like(s, &p.step);
+        steps_binary(s, KERNEL_OP_MUL, p.step, steps_as(&a, 1, m->heads, 1, 1), p.decay);
+        steps_unary(s, KERNEL_OP_EXP, p.decay, p.decay);
+    }
+    x = steps_row(x, 2, first, n);
+    p.column = steps_like(s, &x);
+    steps_binary(s, KERNEL_OP_MUL, x, p.step, p.column);
+    p.row = by_head(s, m, steps_src(s, SCAN_B), first, n);
+    p.asked = by_head(s, m, steps_src(s, SCAN_C), first, n);
+    return p;
+}
+
+static void scan_token(struct steps * s, struct state * m, const struct scanned * p, int64_t t,
+                       struct view out) {
+    struct view a = steps_src(s, SCAN_A), by = p->decay;
+    size_t used = s->used;
+    if (a.ne[0] == 1) {
+        by = at_token(by, t, false);
+    } else {
+        by = steps_temp(s, GGML_TYPE_F32, m->size, 1, m->heads, m->sequences);
+        steps_move(s, steps_as(&a, m->size, 1, m->heads, 1), by);
+        steps_binary(s, KERNEL_OP_MUL, by, at_token(p->step, t, false), by);
+        steps_unary(s, KERNEL_OP_EXP, by, by);
+    }
+    decay(s, m, by);
+    learn(s, m, at_token(p->row, t, false), at_token(p->column, t, true));
+    look(s, m, m->now, at_token(p->asked, t, false));
+    steps_move(s, m->sum, out);
+    s->used = used;
+}
+
+void steps_ssm_scan(struct steps * s, const struct ggml_tensor * node) {
+    const struct ggml_tensor *from = node->src[SCAN_STATE], *x = node->src[SCAN_X];
+    struct state m = state_of(s, from->ne[0], x->ne[0], x->ne[1], x->ne[2], x->ne[3]);
+    steps_need(s, from->ne[1] == m.rows && is_sound_scan(node, &m), "datatypes or shapes");
+    if (s->status != ST_OK) {
+        return;
+    }
+    struct view table = steps_src(s, SCAN_STATE), to = steps_dst(s);
+    steps_lookup(s, table, SCAN_IDS, m.now);
+    struct view out = steps_as(&to, m.rows, m.heads, m.tokens, m.sequences);
+    struct view states = steps_as(&to, m.size, m.rows, m.heads, m.sequences);
+    states.data += view_bytes(&out);
+    size_t used = s->used;
+    for (int64_t first = 0; first < m.tokens; first += PIECE) {
+        int64_t n = m.tokens - first < PIECE ? m.tokens - first : PIECE;
+        bool told = skips(s, &m, first) && skips(s, &m, first + n - 1);
+        struct scanned p = {.step.data = NULL};
+        s->used = used;
+        if (!told) {
+            p = scan_piece(s, &m, first, n);
+        }
+        for (int64_t t = first; t < first + n; t++) {
+            if (skips(s, &m, t)) {
+                continue;
+            }
+            scan_token(s, &m, &p, t - first, at_token(out, t, true));
+            int64_t slot = m.tokens - 1 - t;
+            if (slot < node->op_params[0]) {
+                struct view last = states;
+                last.data += (size_t) slot * view_bytes(&states);
+                steps_move(s, m.now, last);
+            }
+        }
+    }
 }

@@ -3,6 +3,7 @@
 #include "steps.h"
 
 #include "moves.h"
+#include "touch.h"
 
 #include <string.h>
 
@@ -46,6 +47,7 @@ static const struct {
     {"GATED_LINEAR_ATTN", steps_gated_linear},
     {"RWKV_WKV6", steps_rwkv6},
     {"RWKV_WKV7", steps_rwkv7},
+    {"SSM_SCAN", steps_ssm_scan},
 };
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 
@@ -161,6 +163,29 @@ void steps_move(struct steps * s, struct view from, struct view to) {
     steps_need(s, ok, "descriptors of words cannot move it");
     if (ok && s->stream) {
         s->status = moves_send(s->stream, &from, &to, s->err);
+    }
+}
+
+void steps_lookup(struct steps * s, struct view table, int ids, struct view to) {
+    const struct ggml_tensor * index = s->node->src[ids];
+    if (!s->stream) {
+        steps_move(s, steps_row(table, 3, 0, 1), steps_row(to, 3, 0, 1));
+        return;
+    }
+    kept_void(s->stream->npu->kept);
+    if (s->status == ST_OK && npu_is_pending(s->stream, index->data, ggml_nbytes(index))) {
+        s->status = stream_wait(s->stream, s->err);
+    }
+    touch_tensor(s->device->agent, index);
+    for (int64_t i = 0; i < to.ne[3] && s->status == ST_OK; i++) {
+        int32_t row;
+        memcpy(&row, (const char *) index->data + (size_t) i * index->nb[0], sizeof row);
+        if (row < 0 || row >= table.ne[3]) {
+            s->status = error_set(s->err, ST_INVALID, "%s: part %d is asked for, there are %lld",
+                                  op_label(s->node), (int) row, (long long) table.ne[3]);
+            return;
+        }
+        steps_move(s, steps_row(table, 3, row, 1), steps_row(to, 3, i, 1));
     }
 }
 

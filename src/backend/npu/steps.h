@@ -60,6 +60,9 @@ void steps_need(struct steps * s, bool ok, const char * why);
 // elements.
 void steps_move(struct steps * s, struct view from, struct view to);
 void steps_fill(struct steps * s, struct view v, float value);
+// Along dimension 3 of `to` the parts of `table` that a row of i32, source `ids`, names. The host
+// reads these, and waits where a kernel still writes them; so what is sent depends on data.
+void steps_lookup(struct steps * s, struct view table, int ids, struct view to);
 // Elementwise kernels; inputs repeat to the result's shape. Any strides; a result may be an input.
 void steps_unary(struct steps * s, enum kernel_op op, struct view a, struct view out);
 void steps_binary(struct steps * s, enum kernel_op op, struct view a, struct view b,
@@ -93,6 +96,6 @@ steps_op steps_group_norm, steps_rms_norm_back, steps_soft_max_back, steps_cross
 steps_op steps_im2col, steps_im2col_3d, steps_conv_2d, steps_conv_3d, steps_conv_dw, steps_pool_1d,
     steps_pool_2d, steps_ssm_conv;
 // steps-state.c
-steps_op steps_gated_delta_net, steps_gated_linear, steps_rwkv6, steps_rwkv7;
+steps_op steps_gated_delta_net, steps_gated_linear, steps_rwkv6, steps_rwkv7, steps_ssm_scan;
 // steps-scatter.c
 steps_op steps_col2im, steps_conv_transpose_1d, steps_conv_transpose_2d;
