@@ -294,7 +294,7 @@ static void load_plugin(void * data) {
 }
 
 // Beside the program in a build, in the library directory where it is installed.
-bool probe_find(const char * name, char path[512]) {
+static bool find_around(const char * program, const char * name, char path[512]) {
 #ifndef HSAC_LIBDIR
 #    define HSAC_LIBDIR "lib"
 #endif
@@ -303,15 +303,13 @@ bool probe_find(const char * name, char path[512]) {
 #endif
     static const char * const dirs[] = {"", "../" HSAC_PLUGIN_DIR "/", "../" HSAC_LIBDIR "/",
                                         "../lib/", "../" HSAC_LIBDIR "/ggml-hsa/"};
-    char exe[400];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (n <= 0) {
-        return false;
-    }
-    exe[n] = '\0';
-    char * slash = strrchr(exe, '/');
+    const char * slash = strrchr(program, '/');
     for (size_t i = 0; slash && i < sizeof dirs / sizeof dirs[0]; i++) {
-        snprintf(path, 512, "%.*s%s%.40s", (int) (slash - exe + 1), exe, dirs[i], name);
+        int n =
+            snprintf(path, 512, "%.*s%s%s", (int) (slash - program + 1), program, dirs[i], name);
+        if (n >= 512) {
+            continue;
+        }
         char real[PATH_MAX];
         if (realpath(path, real) && strlen(real) < 512) {
             memcpy(path, real, strlen(real) + 1);
@@ -319,6 +317,21 @@ bool probe_find(const char * name, char path[512]) {
         }
     }
     return false;
+}
+
+// By the name that the program was started with; one found through PATH has none with a directory.
+// The kernel's name for it comes second: of a program that a dynamic linker was told to run, that
+// is the linker.
+bool probe_find(const char * name, char path[512]) {
+    Dl_info self;
+    static const char anchor;
+    if (dladdr(&anchor, &self) && self.dli_fname && find_around(self.dli_fname, name, path)) {
+        return true;
+    }
+    char exe[400];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    exe[n > 0 ? n : 0] = '\0';
+    return find_around(exe, name, path);
 }
 
 void probe_plugin(struct probe_plugin * out) {

@@ -2,6 +2,9 @@
 // NPU, with a runtime that dies, with broken settings. Their JSON is read back.
 #include "doctor-rig.h"
 
+#include <dlfcn.h>
+#include <sys/auxv.h>
+
 // ---- JSON ----
 
 // The text is not needed behind it.
@@ -80,6 +83,12 @@ static void with_an_emulated_npu(void ** state) {
 #ifdef PLUGIN
     EXPECT("GGML_HSA_EMULATE=aie2", "doctor", 0, "PASS  plugin: " PLUGIN " loads in ggml ",
            "offers 1 device\n", "GGML_BACKEND_PATH=" PLUGIN);
+    // The same when a dynamic linker runs the tool, as for another libc: the linker is the process.
+    Dl_info linker;
+    char env[512];
+    assert_true(dladdr((void *) getauxval(AT_BASE), &linker));
+    snprintf(env, sizeof env, "GGML_HSA_EMULATE=aie2 %s", linker.dli_fname);
+    EXPECT(env, "doctor", 0, "PASS  plugin: " PLUGIN " loads in ggml ", "offers 1 device\n");
 #endif
 }
 
