@@ -242,69 +242,22 @@ bool sem_bf16_mac_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x, c
 
 // ---- one product to each lane ----
 
-// One product to each lane, by the host's adder as in sem-float.c's add4: a product of bf16 numbers
-// is exact, and both are aligned to the larger of two powers, its own being the product of its
-// factors'. Lanes with infinite or NaN factors, subnormal ones or exponents at either end are left
-// to the rule. An infinity or a NaN that was there before stays, and of its mantissa nothing, where
-// the product is too small to change that: rows of padding have them, and all of their products
-// follow.
-static inline v4i mac4(v4i acc, v4i x, v4i y, v4i * slow) {
-    v4i ex = x & EXPONENT, ey = y & EXPONENT, ma = acc & MAGNITUDE;
-    v4i none = ((x & MAGNITUDE) == 0) | ((y & MAGNITUDE) == 0);
-    v4i power = (ex >> 1) + (ey >> 1) - (127 << 22); // halved, for the sum may have a ninth bit
-    v4i stays = (ma >= EXPONENT) & (power < 225 << 22);
-    *slow = (~stays & (ma >= 0x7f000000)) | (ex == EXPONENT) | (ey == EXPONENT) |
-            (~none & ((ex == 0) | (ey == 0) | (power < 2 << 22) | (power > 250 << 22)));
-    v4i product = (v4i) ((v4f) x * (v4f) y);
-    v4i mp = product & MAGNITUDE, of_acc = ma & EXPONENT;
-    power = (v4i) ((v4u) (power & ~none) * 2); // of slow lanes beyond what an int holds
-    power = select4(power > of_acc, power, of_acc);
-    v4i a = (v4i) (((v4f) ma + (v4f) power) - (v4f) power);
-    v4i p = (v4i) (((v4f) mp + (v4f) power) - (v4f) power);
-    a = select4(ma < power, a, ma) | (acc & INT32_MIN);
-    p = select4(mp < power, p, mp) | (product & INT32_MIN);
-    v4i r = (v4i) ((v4f) a + (v4f) p), m = r & MAGNITUDE;
-    r = (r & (m >= SMALLEST)) | (r & INT32_MIN & (m != 0));
-    return select4(stays, (acc & (INT32_MIN | EXPONENT)) | ((ma > EXPONENT) & 1), r);
-}
+#define ELEMENTS        plain_elements_4
+#define ELEMENTS_TARGET // what every host has
+#define ELEMENTS_WIDTH  4
+#include "emu/aie/sem-elements.h"
 
-// Up to 64 lanes, of which the first ones have a product; of those that are left to the rule, as
-// bits, nothing is written.
 static uint64_t elements(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
                          int lanes, int products, uint32_t flip) {
 #if !defined(SEM_PLAIN) && SEM_X86
     if (sem_x86_has_512()) {
         return sem_x86_512_bf16_elements(out, acc, x, y, lanes, products, flip);
     }
-#endif
-    uint64_t left = 0;
-    for (int at = 0; at < lanes; at += 4) {
-        v4i a = {0}, slow;
-        v4h vx = {0}, vy = {0};
-        if (acc) {
-            memcpy(&a, acc + 4 * at, sizeof a);
-        }
-        if (at < products) {
-            memcpy(&vx, x + 2 * at, sizeof vx);
-            memcpy(&vy, y + 2 * at, sizeof vy);
-        }
-        v4i factor = (__builtin_convertvector(vy, v4i) << 16) ^ (int32_t) flip;
-        v4i sum = mac4(a, __builtin_convertvector(vx, v4i) << 16, factor, &slow);
-        uint64_t any[2]; // hardly ever, and lanes one by one take longer than all of mac4
-        memcpy(any, &slow, sizeof any);
-        if (!(any[0] | any[1])) {
-            memcpy(out + 4 * at, &sum, sizeof sum);
-            continue;
-        }
-        for (int i = 0; i < 4; i++) {
-            if (slow[i]) {
-                left |= UINT64_C(1) << (at + i);
-            } else {
-                memcpy(out + 4 * (at + i), (char *) &sum + 4 * i, 4);
-            }
-        }
+    if (sem_x86_has_256()) {
+        return sem_x86_256_bf16_elements(out, acc, x, y, lanes, products, flip);
     }
-    return left;
+#endif
+    return plain_elements_4(out, acc, x, y, lanes, products, flip);
 }
 
 static uint16_t factor_of(const uint8_t * v, int lane, int products, uint32_t flip) {

@@ -302,6 +302,16 @@ AVX2 static inline __m256 power_256(__m256 v) {
         _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(EXPONENT)));
 }
 
+#    define ELEMENTS        elements_256
+#    define ELEMENTS_TARGET AVX2
+#    define ELEMENTS_WIDTH  8
+#    include "emu/aie/sem-elements.h"
+
+uint64_t sem_x86_256_bf16_elements(uint8_t * out, const uint8_t * acc, const uint8_t * x,
+                                   const uint8_t * y, int lanes, int products, uint32_t flip) {
+    return elements_256(out, acc, x, y, lanes, products, flip);
+}
+
 // As sum_512, for half of the lanes; what is bad is told, not acted upon.
 AVX2 static inline __attribute__((always_inline)) __m256
 sum_256(__m256 c, const __m256 * a, const __m256 * b, int n, __m256i * bad) {

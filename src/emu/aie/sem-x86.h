@@ -40,6 +40,8 @@ bool sem_x86_512_bf16_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * 
 // rule, as bits: of those nothing was written, and out may be acc.
 uint64_t sem_x86_512_bf16_elements(uint8_t * out, const uint8_t * acc, const uint8_t * x,
                                    const uint8_t * y, int lanes, int products, uint32_t flip);
+uint64_t sem_x86_256_bf16_elements(uint8_t * out, const uint8_t * acc, const uint8_t * x,
+                                   const uint8_t * y, int lanes, int products, uint32_t flip);
 bool sem_x86_256_bf16_4x8x4(uint8_t * out, const uint8_t * acc, const uint8_t * x,
                             const uint8_t * y);
 bool sem_x86_256_bf16_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x,
