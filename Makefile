@@ -22,6 +22,8 @@ LEAKS            ?= $(if $(filter aarch64,$(shell uname -m)),0,1)
 
 unexport GGML_HSA_EMULATE
 EMULATE   = $(if $(GGML_HSA_EMULATE),GGML_HSA_EMULATE=$(GGML_HSA_EMULATE))
+# Seeds alone take seconds: less of the optimiser, which takes minutes.
+fuzz_flags = $(if $(filter 0,$(FUZZ_SECONDS)),-DCMAKE_C_FLAGS_RELWITHDEBINFO="-O1 -g1")
 step      = @sh cmake/step.sh "$(1)/log/$(2).txt" "$(1): $(2)"
 # A build goes on with what it was begun with.
 generator = $(if $(wildcard $(1)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
@@ -124,7 +126,7 @@ tsan: setup ## the unit tests that have threads under ThreadSanitizer
 
 fuzz: setup ## each fuzzer for FUZZ_SECONDS, from seeds of its own; 0: the seeds alone
 	@sh cmake/packages.sh fuzz
-	$(call configure,$(BUILD)-fuzz,-DGGML_HSA_FUZZ=ON -DGGML_HSA_SANITIZE=ON -DCMAKE_C_COMPILER=clang)
+	$(call configure,$(BUILD)-fuzz,-DGGML_HSA_FUZZ=ON -DGGML_HSA_SANITIZE=ON -DCMAKE_C_COMPILER=clang $(fuzz_flags))
 	$(call compile,$(BUILD)-fuzz) --target fuzzers
 	@JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh "$(BUILD)-fuzz" $(FUZZ)
 

@@ -46,6 +46,16 @@ static inline struct ggml_backend_hsa_stats stats(void) {
     return out;
 }
 
+static inline struct ggml_backend_hsa_counters counters(void) {
+    ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(dev);
+    void * address = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_counters");
+    ggml_backend_hsa_get_counters_t get_counters;
+    memcpy(&get_counters, &address, sizeof get_counters);
+    struct ggml_backend_hsa_counters out;
+    assert_true(get_counters(dev, &out));
+    return out;
+}
+
 // ---- graphs ----
 
 // Weights have a buffer of their own, declared as such.

@@ -135,16 +135,6 @@ static void check(const struct attention * a, struct window (*see)(int64_t q)) {
 
 // ---- tests ----
 
-static uint64_t words(void) {
-    ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(dev);
-    void * address = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_counters");
-    ggml_backend_hsa_get_counters_t get_counters;
-    memcpy(&get_counters, &address, sizeof get_counters);
-    struct ggml_backend_hsa_counters out;
-    assert_true(get_counters(dev, &out));
-    return out.stream_words;
-}
-
 static void keys_that_nobody_sees(void ** state) {
     (void) state;
     for (int cast = 0; cast < 2; cast++) {
@@ -161,9 +151,9 @@ static void keys_that_nobody_sees(void ** state) {
             }
             fill_mask(a.mask, see);
             struct ggml_backend_hsa_stats before = stats();
-            uint64_t from = words();
+            uint64_t from = counters().stream_words;
             world_compute(&a.w);
-            came[round % MASKS] = words() - from;
+            came[round % MASKS] = counters().stream_words - from;
             assert_int_equal(stats().cpu_nodes, before.cpu_nodes);
             check(&a, see);
         }

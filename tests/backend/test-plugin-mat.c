@@ -312,16 +312,6 @@ static void streamed_blocks(void ** state) {
     }
 }
 
-static uint64_t pdi_loads(void) {
-    ggml_backend_hsa_get_counters_t get_counters;
-    ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(dev);
-    void * address = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_counters");
-    memcpy(&get_counters, &address, sizeof get_counters);
-    struct ggml_backend_hsa_counters c;
-    assert_true(get_counters(dev, &c));
-    return c.pdi_loads;
-}
-
 // Sums between products of blocks that go by planes stay on these products' PDI: once that is
 // there, a graph loads none, though sums alone would want another one.
 static void one_decoder(void ** state) {
@@ -342,9 +332,9 @@ static void one_decoder(void ** state) {
     }
     fill(b, 8);
     world_compute(&w);
-    uint64_t before = pdi_loads();
+    uint64_t before = counters().pdi_loads;
     world_compute(&w);
-    assert_int_equal(pdi_loads() - before, 0);
+    assert_int_equal(counters().pdi_loads - before, 0);
     for (int i = 0; i < PRODUCTS; i++) {
         check_product(products[i], TOLERANCE_BF16);
     }

@@ -55,16 +55,6 @@ static void check(const struct router * r, bool sigmoid) {
     free(got);
 }
 
-static uint64_t pdi_loads(void) {
-    ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(dev);
-    void * address = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_counters");
-    ggml_backend_hsa_get_counters_t get_counters;
-    memcpy(&get_counters, &address, sizeof get_counters);
-    struct ggml_backend_hsa_counters out;
-    assert_true(get_counters(dev, &out));
-    return out.pdi_loads;
-}
-
 // The first experts of each token are its best, so that what is looked up of them is one run.
 static void in_order(struct ggml_tensor * logits) {
     for (int64_t i = 0; i < ggml_nelements(logits); i++) {
@@ -86,10 +76,10 @@ static void routers(void ** state) {
             if (run == 2) {
                 in_order(r.logits);
             }
-            uint64_t before = pdi_loads(), cpu = stats().cpu_nodes, waits = stats().waits;
+            uint64_t before = counters().pdi_loads, cpu = stats().cpu_nodes, waits = stats().waits;
             world_compute(&r.w);
             assert_int_equal(stats().waits - waits, 2); // for what is chosen from, and at the end
-            assert_int_equal(pdi_loads() - before, run == 0 && i == 0); // the decoder's
+            assert_int_equal(counters().pdi_loads - before, run == 0 && i == 0); // the decoder's
             assert_int_equal(stats().cpu_nodes, cpu);
             check(&r, cases[i].sigmoid);
         }
