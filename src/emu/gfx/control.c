@@ -137,8 +137,10 @@ STEP(s_nop) {
 STEP(s_singleuse_vdst) { // a hint: values that are read once
     (void) w, (void) in;
 }
-STEP(s_sleep) {
-    (void) w, (void) in;
+STEP(s_sleep) { // the others of the group come first
+    (void) in;
+    order_stores(w);
+    w->state = WAVE_ASLEEP;
 }
 STEP(s_sendmsg) { // to the host, which does not listen
     (void) w, (void) in;

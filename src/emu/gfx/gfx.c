@@ -1,12 +1,17 @@
 // gfx: the front door: a dispatch is checked, its kernel descriptor read, and its work-groups
-// handed to the workers, which take the next one from a common counter until none is left.
+// handed to the workers, which take the next one from a common counter until none is left. A worker
+// whose groups all wait takes one more, as long as the card would hold it: so groups that wait for
+// each other meet, however few host threads there are.
 //
 // Kept true: one dispatch at a time (g->run); what a dispatch says is constant while workers are at
 // it. Threads are started with the first dispatch that has more than one group, and sleep between.
 #include "emu/gfx/impl.h"
+#include "emu/gfx/models.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 static const struct {
@@ -42,10 +47,15 @@ static struct gfx_worker * worker_new(struct gfx * g) {
 static void worker_free(struct gfx_worker * k) {
     if (k) {
         gfx_code_forget(k);
-        free(k->waves);
-        free(k->scratch);
+        gfx_group_free(k->spare);
         free(k);
     }
+}
+
+static int resident_waves(enum gfx_arch arch) {
+    const char * name = gfx_arch_name(arch);
+    const struct emu_gpu_model * m = emu_gpu_model(name, strlen(name));
+    return m ? (int) (m->compute_units * m->waves_per_cu) : MAX_WAVES;
 }
 
 enum status gfx_new(const struct gfx_config * config, struct gfx ** gpu, struct error * err) {
@@ -62,6 +72,7 @@ enum status gfx_new(const struct gfx_config * config, struct gfx ** gpu, struct 
         g->config = *config;
         g->decode = archs[config->arch].decode;
         g->n_threads = n;
+        g->max_resident = resident_waves(config->arch);
         if (!g->config.wave_budget) {
             g->config.wave_budget = default_budget;
         }
@@ -112,20 +123,100 @@ void gfx_counters_get(const struct gfx * g, struct gfx_counters * c) {
 
 // ---- work ----
 
+// Puts a group away that has ended or will not run any more.
+static void put_away(struct gfx_worker * k, struct gfx_group * group) {
+    atomic_fetch_sub(&k->gpu->resident, group->n_waves);
+    group->next = k->spare;
+    k->spare = group;
+}
+
+// Begins the next group, in front of those that wait; false: there is none, or no room for it.
+static bool take_group(struct gfx_worker * k) {
+    struct gfx * g = k->gpu;
+    if (atomic_load(&g->next_group) >= g->total_groups ||
+        (k->ring && atomic_load(&g->resident) >= g->max_resident)) {
+        return false;
+    }
+    struct gfx_group * group = gfx_group_new(k);
+    if (!group) {
+        if (!k->ring) {
+            k->failed = true;
+            error_set(&k->error, ST_NO_MEMORY, "no memory for the waves of a work-group");
+            atomic_store(&g->failed, true);
+        }
+        return false;
+    }
+    uint64_t index = atomic_fetch_add(&g->next_group, 1);
+    if (index >= g->total_groups) {
+        group->next = k->spare;
+        k->spare = group;
+        return false;
+    }
+    gfx_group_start(k, group, g->config.strict ? g->total_groups - 1 - index : index);
+    atomic_fetch_add(&g->resident, group->n_waves);
+    group->next = k->ring;
+    k->ring = group;
+    return true;
+}
+
+// Each group of the ring has its turn; false: all of them wait.
+static bool turn_ring(struct gfx_worker * k) {
+    bool ended = false;
+    for (struct gfx_group ** at = &k->ring; *at;) {
+        struct gfx_group * group = *at;
+        enum gfx_turn turn = gfx_group_turn(k, group);
+        if (turn == TURN_FAILED) {
+            atomic_store(&k->gpu->failed, true);
+            break;
+        }
+        if (turn == TURN_ENDED) {
+            ended = true;
+            *at = group->next;
+            put_away(k, group);
+        } else {
+            at = &group->next;
+        }
+    }
+    return ended;
+}
+
+// Every group waits, for those of other workers or for the host: they have the processor first.
+static void rest(int rounds) {
+    static const struct timespec while_ = {0, 20000};
+    if (rounds < 64) {
+        sched_yield();
+    } else {
+        nanosleep(&while_, NULL);
+    }
+}
+
 static void work(struct gfx_worker * k) {
     struct gfx * g = k->gpu;
     k->failed = false;
     k->instructions = k->n_waves_run = 0;
     gfx_tlb_clear(k);
+    int resting = 0;
+    bool ended = true;
     while (!atomic_load_explicit(&g->failed, memory_order_relaxed)) {
-        uint64_t index = atomic_fetch_add(&g->next_group, 1);
-        if (index >= g->total_groups) {
+        bool took = (!k->ring || !ended) && take_group(k);
+        if (!k->ring) {
             break;
         }
-        if (!gfx_group_run(k, g->config.strict ? g->total_groups - 1 - index : index)) {
-            atomic_store(&g->failed, true);
-            break;
+        resting = ended || took ? 0 : resting + 1;
+        if (resting > 1) {
+            rest(resting);
         }
+        ended = turn_ring(k);
+    }
+    while (k->ring) {
+        struct gfx_group * group = k->ring;
+        k->ring = group->next;
+        put_away(k, group);
+    }
+    while (k->spare && k->spare->next) { // one is kept for the next dispatch
+        struct gfx_group * group = k->spare;
+        k->spare = group->next;
+        gfx_group_free(group);
     }
     atomic_fetch_add(&g->instructions, k->instructions);
     atomic_fetch_add(&g->waves, k->n_waves_run);
@@ -222,6 +313,8 @@ static enum status check(struct gfx * g, const struct gfx_dispatch * d, struct e
     g->entry = d->kernel_object + load_u64(kd + 16);
     uint32_t properties = load_u32(kd + 56);
     g->wave32 = g->config.arch >= GFX_1100 && properties >> 10 & 1;
+    g->n_vgprs = ((int) (load_u32(kd + 48) & 63) + 1) * 8; // in units of 8 or of 4
+    g->n_vgprs = g->n_vgprs > GFX_VGPR_ACC ? GFX_VGPR_ACC : g->n_vgprs;
     return ST_OK;
 }
 
@@ -232,6 +325,7 @@ enum status gfx_run(struct gfx * g, const struct gfx_dispatch * dispatch, struct
         g->dispatch = *dispatch;
         g->serial++;
         atomic_store(&g->next_group, 0);
+        atomic_store(&g->resident, 0);
         atomic_store(&g->failed, false);
         for (int i = 0; i <= g->n_started; i++) {
             g->workers[i]->failed = false;

@@ -1,6 +1,10 @@
 // group: a work-group from its first instruction to its last. All its waves live in one worker and
 // take turns; a barrier holds a wave until every other one waits there or has ended.
 //
+// Groups may wait for each other, at barriers of the whole grid. A pass over the waves in which
+// each of them slept or only waited ends the group's turn, and so do many passes on end, for there
+// are loops that nobody can tell from work: its worker then has others run.
+//
 // The registers of a wave begin as the kernel descriptor asks: user registers in the order of its
 // bits, then the number of the group, then what scratch needs.
 #include "emu/gfx/impl.h"
@@ -75,7 +79,7 @@ static void scalar_start(struct gfx_wave * w, const uint32_t group[3]) {
         }
     }
     if (rsrc2 >> 10 & 1) {
-        w->s[at++] = (uint32_t) w->worker->n_waves;
+        w->s[at++] = (uint32_t) w->group->n_waves;
     }
     if (rsrc2 & 1 && g->config.arch == GFX_90A) {
         w->s[at++] = 0; // a wave's scratch begins where the descriptor says
@@ -86,8 +90,8 @@ static void scalar_start(struct gfx_wave * w, const uint32_t group[3]) {
 
 static void wave_start(struct gfx_wave * w, int index, const uint32_t group[3],
                        const uint32_t size[3], uint32_t items) {
-    struct gfx_worker * k = w->worker;
-    struct gfx * g = k->gpu;
+    struct gfx_group * p = w->group;
+    struct gfx * g = w->worker->gpu;
     uint32_t first = (uint32_t) index * (uint32_t) w->lanes;
     scalar_start(w, group);
     if (g->config.strict) {
@@ -103,40 +107,66 @@ static void wave_start(struct gfx_wave * w, int index, const uint32_t group[3],
     sgpr_put64(w, GFX_SGPR_EXEC, exec);
     w->pc = w->at = g->entry;
     w->page = NULL;
-    w->scc = w->stored = w->indexed = false;
+    w->scc = w->stored = w->indexed = w->idle = false;
     w->state = WAVE_READY;
     w->count = 0;
+    w->slice = FIRST_SLICE;
     w->mode = load_u32(g->descriptor + KD_RSRC1) >> 12 & 0xff;
     // a kernel without private memory has none to point at
     w->scratch =
-        k->scratch ? k->scratch + (size_t) index * (size_t) w->lanes * k->private_bytes : NULL;
+        p->scratch ? p->scratch + (size_t) index * (size_t) w->lanes * p->private_bytes : NULL;
 }
 
-static bool memory_for(struct gfx_worker * k, int n_waves) {
-    if (!k->waves) {
-        k->waves = aligned_alloc(64, sizeof(struct gfx_wave) * MAX_WAVES);
-        if (k->waves) { // once: the rows of registers that a wave never wrote hold what others left
-            memset(k->waves, 0, sizeof(struct gfx_wave) * MAX_WAVES);
+// ---- memory ----
+
+struct gfx_group * gfx_group_new(struct gfx_worker * k) {
+    const struct gfx * g = k->gpu;
+    const struct gfx_dispatch * d = &g->dispatch;
+    int lanes = g->wave32 ? 32 : 64, items = d->group[0] * d->group[1] * d->group[2];
+    int n_waves = (items + lanes - 1) / lanes;
+    uint32_t private_bytes = (d->private_bytes + 15) & ~15u;
+    uint64_t scratch = (uint64_t) n_waves * LANES * private_bytes;
+    struct gfx_group * group = k->spare;
+    if (group) {
+        k->spare = group->next;
+    } else {
+        group = aligned_alloc(64, (sizeof *group + 63) & ~(size_t) 63);
+        if (!group) {
+            return NULL;
         }
+        memset(group, 0, sizeof *group);
     }
-    uint64_t need = (uint64_t) n_waves * (uint64_t) LANES * k->private_bytes;
-    if (need > k->scratch_bytes) {
-        free(k->scratch);
-        k->scratch = calloc(1, need);
-        k->scratch_bytes = k->scratch ? need : 0;
+    if (n_waves > group->max_waves) {
+        // zeros that the host has not made yet: rows that no wave touches cost nothing
+        size_t bytes = sizeof(struct gfx_wave) * (size_t) n_waves + 64;
+        free(group->memory);
+        group->memory = calloc(1, bytes);
+        group->max_waves = group->memory ? n_waves : 0;
+        uintptr_t at = ((uintptr_t) group->memory + 63) & ~(uintptr_t) 63;
+        group->waves = (struct gfx_wave *) at;
     }
-    return k->waves && (k->scratch || !need);
+    if (scratch > group->scratch_bytes) {
+        free(group->scratch);
+        group->scratch = calloc(1, scratch);
+        group->scratch_bytes = group->scratch ? scratch : 0;
+    }
+    group->private_bytes = private_bytes;
+    if (!group->memory || group->scratch_bytes < scratch) {
+        gfx_group_free(group);
+        return NULL;
+    }
+    return group;
 }
 
-static void release_barrier(struct gfx_worker * k) {
-    for (int i = 0; i < k->n_waves; i++) {
-        if (k->waves[i].state == WAVE_BARRIER) {
-            k->waves[i].state = WAVE_READY;
-        }
+void gfx_group_free(struct gfx_group * group) {
+    if (group) {
+        free(group->memory);
+        free(group->scratch);
+        free(group);
     }
 }
 
-bool gfx_group_run(struct gfx_worker * k, uint64_t index) {
+void gfx_group_start(struct gfx_worker * k, struct gfx_group * p, uint64_t index) {
     struct gfx * g = k->gpu;
     uint32_t group[3], size[3];
     for (int d = 0; d < 3; d++) {
@@ -147,46 +177,69 @@ bool gfx_group_run(struct gfx_worker * k, uint64_t index) {
     }
     uint32_t items = size[0] * size[1] * size[2];
     int lanes = g->wave32 ? 32 : 64;
-    k->n_waves = (int) ((items + (uint32_t) lanes - 1) / (uint32_t) lanes);
-    k->lds_bytes = g->dispatch.group_bytes;
-    k->private_bytes = (g->dispatch.private_bytes + 15) & ~15u;
-    if (!memory_for(k, k->n_waves)) {
-        k->failed = true;
-        error_set(&k->error, ST_NO_MEMORY, "no memory for the waves of a work-group");
-        return false;
-    }
-    for (int i = 0; i < k->n_waves; i++) {
-        struct gfx_wave * w = &k->waves[i];
+    p->n_waves = (int) ((items + (uint32_t) lanes - 1) / (uint32_t) lanes);
+    p->lds_bytes = g->dispatch.group_bytes;
+    for (int i = 0; i < p->n_waves; i++) {
+        struct gfx_wave * w = &p->waves[i];
         w->worker = k;
+        w->group = p;
         w->lanes = lanes;
         w->all = lanes == 64 ? ~UINT64_C(0) : 0xffffffff;
         wave_start(w, i, group, size, items);
     }
     if (g->config.strict) {
-        memset(k->lds, GARBAGE, sizeof k->lds);
-        if (k->scratch) {
-            memset(k->scratch, GARBAGE, k->scratch_bytes);
+        memset(p->lds, GARBAGE, sizeof p->lds);
+        if (p->scratch) {
+            memset(p->scratch, GARBAGE, p->scratch_bytes);
         }
     }
-    k->n_waves_run += (uint64_t) k->n_waves;
-    for (;;) {
+    k->n_waves_run += (uint64_t) p->n_waves;
+}
+
+// ---- turns ----
+
+enum { PATIENCE = 32, IDLE_COST = 1024 }; // passes; instructions that a turn of waiting counts as
+
+static void release_barrier(struct gfx_group * p) {
+    for (int i = 0; i < p->n_waves; i++) {
+        if (p->waves[i].state == WAVE_BARRIER) {
+            p->waves[i].state = WAVE_READY;
+        }
+    }
+}
+
+// One slice of a wave; false: it only waited. Waiting uses the budget too, so that it has an end.
+static bool wave_turn(struct gfx_wave * w) {
+    w->state = WAVE_READY;
+    gfx_wave_run(w);
+    w->idle |= w->state == WAVE_ASLEEP;
+    w->count += w->idle ? IDLE_COST : 0;
+    return !w->idle;
+}
+
+enum gfx_turn gfx_group_turn(struct gfx_worker * k, struct gfx_group * p) {
+    for (int pass = 0; pass < PATIENCE; pass++) {
         int running = 0, waiting = 0;
-        for (int i = 0; i < k->n_waves; i++) {
-            struct gfx_wave * w = &k->waves[i];
-            if (w->state == WAVE_READY) {
-                gfx_wave_run(w);
-                if (k->failed || atomic_load_explicit(&g->failed, memory_order_relaxed)) {
-                    return false;
+        bool moved = false;
+        for (int i = 0; i < p->n_waves; i++) {
+            struct gfx_wave * w = &p->waves[i];
+            if (w->state == WAVE_READY || w->state == WAVE_ASLEEP) {
+                moved |= wave_turn(w);
+                if (k->failed || atomic_load_explicit(&k->gpu->failed, memory_order_relaxed)) {
+                    return TURN_FAILED;
                 }
             }
-            running += w->state == WAVE_READY;
+            running += w->state == WAVE_READY || w->state == WAVE_ASLEEP;
             waiting += w->state == WAVE_BARRIER;
         }
         if (!running && !waiting) {
-            return true;
+            return TURN_ENDED;
         }
         if (!running) {
-            release_barrier(k);
+            release_barrier(p);
+        } else if (!moved) {
+            return TURN_WAITS;
         }
     }
+    return TURN_WAITS;
 }

@@ -1,8 +1,10 @@
 // impl: the inside of the machine, shared by the files of this room.
 //
 // A worker is a host thread that runs one work-group at a time: its waves one after the other, each
-// until it ends, reaches a barrier or has used its slice. A vector register is a row of 64 words, a
-// lane is a column; an instruction is a loop over columns that the compiler turns into vector code.
+// until it ends, reaches a barrier, sleeps or has used its slice. A group all of whose waves wait
+// stands aside, in the ring of its worker, while others run. A vector register is a row of 64
+// words, a lane is a column; an instruction is a loop over columns that the compiler turns into
+// vector code.
 //
 // Kept true:
 // - Lane i of an instruction reads and writes column i of its rows and nothing else, and reads
@@ -30,8 +32,10 @@ enum {
     TLB_ENTRIES = 256,
     CODE_PAGES = 64,
     MAX_INST_WORDS = 5,
-    SLICE = 1 << 16, // instructions before the next wave of the group gets its turn
-    MAX_WAVES = 32,  // 1024 work-items in waves of 32
+    SLICE = 1 << 16,       // instructions before the next wave of the group gets its turn
+    FIRST_SLICE = 1 << 11, // the first ones are shorter: a wave that waits is soon known to
+    IDLE_SLICE = 64,       // of one that is known to
+    MAX_WAVES = 32,        // 1024 work-items in waves of 32
     LDS_LIMIT = 64 << 10,
 };
 
@@ -102,7 +106,7 @@ struct gfx_tlb {
 
 // ---- waves ----
 
-enum gfx_wave_state { WAVE_READY, WAVE_BARRIER, WAVE_DONE };
+enum gfx_wave_state { WAVE_READY, WAVE_ASLEEP, WAVE_BARRIER, WAVE_DONE };
 
 struct gfx_wave {
     _Alignas(64) uint32_t v[GFX_VGPR_COUNT + VGPR_PAD][LANES];
@@ -114,11 +118,14 @@ struct gfx_wave {
     bool scc;
     bool indexed;   // s_set_gpr_idx_on
     bool stored;    // since the last wait: a release must order it
+    bool idle;      // it waits for memory that others write
+    uint32_t slice; // instructions that it gets next
     uint8_t state;  // enum gfx_wave_state
     uint32_t mode;  // MODE register
     uint64_t count; // instructions so far
     const struct gfx_page * page;
     struct gfx_worker * worker;
+    struct gfx_group * group;
     uint8_t * scratch; // private_bytes for each lane
 };
 
@@ -131,16 +138,23 @@ struct gfx_temp {
     uint64_t exec_of;
 };
 
+// All that a work-group is. It stays with the worker that began it.
+struct gfx_group {
+    struct gfx_group * next; // in its worker's ring or among its spare ones
+    void * memory;           // of the waves
+    struct gfx_wave * waves;
+    int n_waves, max_waves;
+    uint8_t * scratch;
+    uint64_t scratch_bytes;
+    uint32_t lds_bytes;
+    uint32_t private_bytes;
+    _Alignas(64) uint8_t lds[LDS_LIMIT + LANES * 16];
+};
+
 struct gfx_worker {
     struct gfx * gpu;
     struct gfx_temp t;
-    struct gfx_wave * waves; // MAX_WAVES, allocated with the first group
-    uint8_t * scratch;
-    uint64_t scratch_bytes;
-    _Alignas(64) uint8_t lds[LDS_LIMIT + LANES * 16];
-    uint32_t lds_bytes;
-    uint32_t private_bytes;
-    int n_waves;
+    struct gfx_group *ring, *spare; // groups that have begun; memory for others
     bool failed;
     struct error error;
     struct gfx_tlb tlb[2][TLB_ENTRIES]; // reads, writes
@@ -170,7 +184,10 @@ struct gfx {
     uint32_t n_groups[3];
     uint64_t total_groups;
     bool wave32;
+    int n_vgprs; // at the most, of those before the accumulation registers
     _Atomic uint64_t next_group;
+    _Atomic int resident; // waves of groups that have begun
+    int max_resident;     // as many as the card holds
     _Atomic bool failed;
     _Atomic uint32_t order; // gfx_fence
     uint64_t serial;        // of the dispatch
@@ -180,12 +197,21 @@ struct gfx {
 
 // ---- group.c ----
 
-// Runs group `index` of the dispatch; false: w->error says why not.
-bool gfx_group_run(struct gfx_worker * k, uint64_t index);
+// Memory for a group of the dispatch, NULL when there is none.
+struct gfx_group * gfx_group_new(struct gfx_worker * k);
+void gfx_group_free(struct gfx_group * group); // NULL is fine
+
+void gfx_group_start(struct gfx_worker * k, struct gfx_group * group, uint64_t index);
+
+enum gfx_turn { TURN_ENDED, TURN_WAITS, TURN_FAILED };
+
+// Runs the waves of a group until it ends, fails (k->error says why) or waits.
+enum gfx_turn gfx_group_turn(struct gfx_worker * k, struct gfx_group * group);
 
 // ---- wave.c ----
 
-// Until the wave ends, waits at a barrier, has used its slice or fails.
+// Until the wave ends, waits at a barrier, sleeps, has used its slice or fails; says in w->idle
+// whether it only waits.
 void gfx_wave_run(struct gfx_wave * w);
 void gfx_code_forget(struct gfx_worker * k);
 

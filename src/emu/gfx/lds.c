@@ -9,11 +9,11 @@
 static GFX_INLINE uint8_t * lds_at(struct gfx_wave * w, uint32_t addr, uint32_t offset,
                                    uint32_t bytes) {
     uint64_t at = (uint64_t) addr + offset;
-    if (GFX_LIKELY(at + bytes <= w->worker->lds_bytes)) {
-        return w->worker->lds + at;
+    if (GFX_LIKELY(at + bytes <= w->group->lds_bytes)) {
+        return w->group->lds + at;
     }
     gfx_fault(w, "LDS offset 0x%llx lies beyond its %u bytes", (unsigned long long) at,
-              w->worker->lds_bytes);
+              w->group->lds_bytes);
     return NULL;
 }
 
@@ -24,13 +24,13 @@ static bool all_inside(const struct gfx_wave * w, const uint32_t * addr, uint32_
     for (int i = 0; i < w->lanes; i++) {
         most = addr[i] > most ? addr[i] : most;
     }
-    return (uint64_t) most + offset + bytes <= w->worker->lds_bytes;
+    return (uint64_t) most + offset + bytes <= w->group->lds_bytes;
 }
 
 static bool load_words(struct gfx_wave * w, unsigned dst, const uint32_t * addr, uint32_t offset,
                        uint32_t words, uint64_t exec) {
     if (exec == w->all && all_inside(w, addr, offset, 4 * words)) {
-        const uint8_t * base = w->worker->lds + offset;
+        const uint8_t * base = w->group->lds + offset;
         if (words == 1) {
             uint32_t * d = w->v[dst];
             for (int i = 0; i < w->lanes; i++) {

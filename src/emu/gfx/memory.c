@@ -349,14 +349,14 @@ static uint8_t * lane_memory(struct gfx_wave * w, const struct gfx_inst * in, ui
     *shared = false;
     if (in->segment == GFX_FLAT && high == GFX_APERTURE_SHARED) {
         uint32_t at = (uint32_t) addr;
-        if ((uint64_t) at + bytes > w->worker->lds_bytes) {
-            gfx_fault(w, "LDS offset 0x%x lies beyond its %u bytes", at, w->worker->lds_bytes);
+        if ((uint64_t) at + bytes > w->group->lds_bytes) {
+            gfx_fault(w, "LDS offset 0x%x lies beyond its %u bytes", at, w->group->lds_bytes);
             return NULL;
         }
-        return w->worker->lds + at;
+        return w->group->lds + at;
     }
     if (scratch || (in->segment == GFX_FLAT && high == GFX_APERTURE_PRIVATE)) {
-        uint32_t at = (uint32_t) addr, size = w->worker->private_bytes;
+        uint32_t at = (uint32_t) addr, size = w->group->private_bytes;
         if ((uint64_t) at + bytes > size) {
             gfx_fault(w, "scratch offset 0x%x lies beyond the %u bytes of a work-item", at, size);
             return NULL;

@@ -81,6 +81,16 @@ static bool page_current(struct gfx_worker * k, const struct gfx_page * p) {
     return bytes && !memcmp(bytes, (const uint8_t *) p->words + p->low, p->high - p->low);
 }
 
+static void forget_page(struct gfx_worker * k, const struct gfx_page * p) {
+    for (struct gfx_group * group = k->ring; group; group = group->next) {
+        for (int i = 0; i < group->n_waves; i++) {
+            if (group->waves[i].page == p) {
+                group->waves[i].page = NULL;
+            }
+        }
+    }
+}
+
 // The page of pc, read and in step with memory; NULL when there is no memory for it.
 static GFX_COLD struct gfx_page * page_of(struct gfx_worker * k, uint64_t pc) {
     uint64_t base = pc & ~(uint64_t) (PAGE_BYTES - 1);
@@ -104,11 +114,7 @@ static GFX_COLD struct gfx_page * page_of(struct gfx_worker * k, uint64_t pc) {
     }
     struct gfx_page * p = k->code[slot];
     if (p) {
-        for (int i = 0; k->waves && i < MAX_WAVES; i++) {
-            if (k->waves[i].page == p) {
-                k->waves[i].page = NULL;
-            }
-        }
+        forget_page(k, p);
         free(p->second);
     } else {
         p = k->code[slot] = malloc(sizeof *p);
@@ -187,10 +193,10 @@ static GFX_COLD bool enter_page(struct gfx_wave * w) {
     return true;
 }
 
-void gfx_wave_run(struct gfx_wave * w) {
+static void run(struct gfx_wave * w, uint64_t slice) {
     struct gfx_worker * k = w->worker;
     uint64_t budget = k->gpu->config.wave_budget;
-    uint64_t start = w->count, end = start + SLICE < budget ? start + SLICE : budget;
+    uint64_t start = w->count, end = start + slice < budget ? start + slice : budget;
     uint64_t count = start;
     while (count < end && w->state == WAVE_READY && !k->failed) {
         uint64_t at = w->page ? w->pc - w->page->base : PAGE_BYTES;
@@ -219,4 +225,56 @@ void gfx_wave_run(struct gfx_wave * w) {
     if (count >= budget && w->state == WAVE_READY && !k->failed) {
         gfx_fault(w, "still runs after %" PRIu64 " instructions", count);
     }
+}
+
+// ---- waiting ----
+
+enum { LOOP = 256 }; // instructions of a loop that may be one that waits
+
+// Once round the loop in which the wave is; false: it did not come back, or another wave's turn is
+// due.
+static bool lap(struct gfx_wave * w) {
+    uint64_t pc = w->pc;
+    for (int i = 0; i < LOOP && w->state == WAVE_READY && !w->worker->failed; i++) {
+        run(w, 1);
+        if (w->pc == pc) {
+            return w->state == WAVE_READY && !w->worker->failed;
+        }
+    }
+    return false;
+}
+
+static uint64_t vectors_hashed(const struct gfx_wave * w) {
+    uint64_t hash = w->scc;
+    for (int reg = 0; reg < w->worker->gpu->n_vgprs; reg++) {
+        for (int i = 0; i < LANES; i += 2) {
+            uint64_t v;
+            memcpy(&v, &w->v[reg][i], sizeof v);
+            hash = (hash ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+            hash ^= hash >> 29;
+        }
+    }
+    return hash;
+}
+
+// A loop that comes round with every register as it was goes on for ever, unless somebody else
+// writes the memory that it reads. Most loops count in scalars and are told after one lap.
+static bool only_waits(struct gfx_wave * w) {
+    uint32_t before[GFX_SGPR_COUNT];
+    memcpy(before, w->s, sizeof before);
+    if (!lap(w) || memcmp(before, w->s, sizeof before)) {
+        return false;
+    }
+    uint64_t hash = vectors_hashed(w);
+    return lap(w) && !memcmp(before, w->s, sizeof before) && hash == vectors_hashed(w);
+}
+
+void gfx_wave_run(struct gfx_wave * w) {
+    bool alone = w->worker->gpu->total_groups == 1; // nobody else to turn to
+    run(w, w->slice);
+    w->idle = !alone && w->state == WAVE_READY && !w->worker->failed && only_waits(w);
+    w->slice = w->idle                  ? IDLE_SLICE
+               : w->slice < FIRST_SLICE ? FIRST_SLICE
+               : w->slice < SLICE       ? 2 * w->slice
+                                        : SLICE;
 }

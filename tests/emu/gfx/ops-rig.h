@@ -97,6 +97,7 @@ static inline half h_bits(uint64_t u) {
 
 static struct gfx machine;
 static struct gfx_worker * worker;
+static struct gfx_group * group;
 static struct gfx_wave * wave;
 
 static inline void * resolve(void * user, uint64_t addr, uint64_t len, bool write) {
@@ -109,10 +110,13 @@ static inline int start(void ** unused) {
     machine.config.resolve = resolve;
     worker = aligned_alloc(64, (sizeof *worker + 63) & ~(size_t) 63);
     wave = aligned_alloc(64, sizeof *wave);
+    group = aligned_alloc(64, (sizeof *group + 63) & ~(size_t) 63);
     memset(worker, 0, sizeof *worker);
+    memset(group, 0, sizeof *group);
     memset(wave, 0, sizeof *wave);
     worker->gpu = &machine;
     wave->worker = worker;
+    wave->group = group;
     gfx_tlb_clear(worker);
     return 0;
 }
@@ -120,6 +124,7 @@ static inline int start(void ** unused) {
 static inline int finish(void ** unused) {
     (void) unused;
     free(worker);
+    free(group);
     free(wave);
     return 0;
 }

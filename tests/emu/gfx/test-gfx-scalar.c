@@ -282,7 +282,7 @@ static void atomics(void ** unused) {
         GFX_atomic_min_f64, GFX_atomic_max_f64, GFX_atomic_cmpswap_f64, GFX_atomic_mskor_b64,
     };
     static _Alignas(8) uint64_t memory[LANES];
-    worker->lds_bytes = 4096;
+    group->lds_bytes = 4096;
     set_lanes(64);
     for (int op = GFX_atomic_swap_b32; op <= GFX_atomic_mskor_b64; op++) {
         bool skip_it = false;
@@ -306,7 +306,7 @@ static void atomics(void ** unused) {
             for (int i = 0; i < LANES; i++) {
                 old[i] = next() >> (i % 3 * 13);
                 old[i] = bytes == 4 ? (uint32_t) old[i] : old[i];
-                uint8_t * p = lds ? worker->lds + i * bytes : (uint8_t *) memory + i * bytes;
+                uint8_t * p = lds ? group->lds + i * bytes : (uint8_t *) memory + i * bytes;
                 memcpy(p, &old[i], (size_t) bytes);
                 uint64_t at = lds ? (uint64_t) (i * bytes) : (uintptr_t) p;
                 wave->v[10][i] = (uint32_t) at;
@@ -329,7 +329,7 @@ static void atomics(void ** unused) {
                     v |= (uint64_t) wave->v[13][i] << 32;
                     c |= (uint64_t) wave->v[15][i] << 32;
                 }
-                const uint8_t * p = lds ? worker->lds + i * bytes : (uint8_t *) memory + i * bytes;
+                const uint8_t * p = lds ? group->lds + i * bytes : (uint8_t *) memory + i * bytes;
                 memcpy(&now, p, (size_t) bytes);
                 uint64_t want = after(gfx_op_info[op].name + 7, old[i], v, c, bytes);
                 want = exec >> i & 1 ? bytes == 4 ? (uint32_t) want : want : old[i];
