@@ -85,7 +85,6 @@ static const struct kernel_block_info blocks[KERNEL_BLOCKS + 1] = {
 #define BLOCKS(id, name, bytes, k, once, cut, ...)                                                 \
     [KERNEL_##id] = {name, bytes, k, once, cut, __VA_ARGS__},
 #include "kernel/blocks.def"
-#undef BLOCKS
     [KERNEL_BLOCKS] = {.name = "invalid", .k = 1, .once = 1, .cut = 1},
 };
 #undef ON

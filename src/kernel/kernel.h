@@ -45,7 +45,6 @@ const char * kernel_op_name(enum kernel_op op);                  // "add"
 enum kernel_blocks {
 #define BLOCKS(id, ...) KERNEL_##id,
 #include "kernel/blocks.def"
-#undef BLOCKS
     KERNEL_BLOCKS
 };
 
@@ -75,7 +74,9 @@ struct kernel_block_info { // a row of blocks.def
     int numbers[2];          // bytes of that at which the numbers of two blocks of 32 begin
     int group;               // numbers that have one scale: 16 or 32
     bool minima;
-    int one; // in bf16
+    bool eight; // bytes of numbers go up to 255, which are multiplied in two parts: `one` is 128
+                // more
+    int one;    // in bf16
     // Scales that are bytes, times an f16 number of the block: upper bytes of two of them, and in
     // bf16 what is too much of one with those.
     int top, less;

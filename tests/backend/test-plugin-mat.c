@@ -255,7 +255,7 @@ static void layer_check(struct layer * l) {
 
 static void converted_once(void ** state) {
     (void) state;
-    struct layer l = layer_new(GGML_TYPE_IQ4_XS, 256, 12);
+    struct layer l = layer_new(GGML_TYPE_IQ3_S, 256, 12);
     struct ggml_backend_hsa_stats before = stats();
     layer_check(&l);
     assert_int_equal(stats().staged_operands - before.staged_operands, 1);
@@ -278,7 +278,6 @@ static void streamed_blocks(void ** state) {
 #define BLOCKS(id, name, bytes, k, once, cut, ...)                                                 \
     {GGML_TYPE_##id, {(cut) < 512 ? 3 * (cut) : 2 * (cut), (cut) < 128 ? 128 : (cut)}},
 #include "kernel/blocks.def"
-#undef BLOCKS
         // clang-format on
     };
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
@@ -456,7 +455,7 @@ static void * compute_many(void * user) {
 // Both want the same weights converted at the same time.
 static void two_streams_one_weight(void ** state) {
     (void) state;
-    struct layer l = layer_new(GGML_TYPE_IQ4_XS, 256, 30);
+    struct layer l = layer_new(GGML_TYPE_IQ3_S, 256, 30);
     pthread_t thread;
     void * result;
     struct ggml_backend_hsa_stats before = stats();

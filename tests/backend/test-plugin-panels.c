@@ -33,7 +33,6 @@ static uint8_t * noise(size_t n) {
 static const enum ggml_type streamed[] = {
 #define BLOCKS(id, ...) GGML_TYPE_##id,
 #include "kernel/blocks.def"
-#undef BLOCKS
 };
 enum { STREAMED = sizeof streamed / sizeof streamed[0] };
 
@@ -83,7 +82,7 @@ static void any_range(void ** state) {
     struct ggml_tensor * t[TENSORS];
     uint8_t * want[TENSORS];
     for (int i = 0; i < TENSORS; i++) {
-        enum ggml_type type = i < STREAMED ? streamed[i] : i % 2 ? GGML_TYPE_F16 : GGML_TYPE_IQ4_XS;
+        enum ggml_type type = i < STREAMED ? streamed[i] : i % 2 ? GGML_TYPE_F16 : GGML_TYPE_IQ3_S;
         t[i] = ggml_new_tensor_2d(w.weights, type, 1024, 48 + 16 * (i % 3));
     }
     struct ggml_tensor * x = ggml_new_tensor_1d(w.ctx, GGML_TYPE_F32, 8);

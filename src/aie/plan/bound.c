@@ -65,7 +65,7 @@ uint64_t bound_scattered(const struct kernel_spec * spec, const struct aie_word_
 }
 
 bool bound_looks_up(enum kernel_blocks b) {
-    return kernel_block(b)->way == KERNEL_WAY_TABLE;
+    return kernel_block(b)->table[15] != 0;
 }
 
 // ---- host memory ----

@@ -103,7 +103,6 @@ bool mat_stands(const struct mat_source * s, enum mat_pieces pieces) {
 static const enum ggml_type streamed[KERNEL_BLOCKS] = {
 #define BLOCKS(id, ...) [KERNEL_##id] = GGML_TYPE_##id,
 #include "kernel/blocks.def"
-#undef BLOCKS
 };
 
 static bool blocks_of(enum ggml_type type, enum kernel_blocks * out) {

@@ -19,16 +19,20 @@ enum {
 
 struct constants {
     struct asm_reg rest, zero, top, config, low;
+    struct asm_reg upper; // bit of a byte: a scalar, vectors are few
     struct asm_reg zip_8[2], zip_32, zip_64[2], zip_256[2];
 };
 
-static struct constants take_constants(struct writer * w) {
+static struct constants take_constants(struct writer * w, bool eight) {
     struct constants c = {.rest = take(w, ASM_X),
                           .zero = take_splat(w, LANE_32, 0),
                           .top = take_splat(w, LANE_8, TOP),
                           .config = take_set(w, ASM_R, (int32_t) asm_target(w->p)->mul_config),
                           .low = take_set(w, ASM_MASK, 0xffff)};
     c.zip_32 = take_set(w, ASM_MASK, ZIP_32);
+    if (eight) {
+        c.upper = take_set(w, ASM_R, 0x80);
+    }
     for (int i = 0; i < 2; i++) {
         c.zip_8[i] = take_set(w, ASM_MASK, ZIP_8 + i);
         c.zip_64[i] = take_set(w, ASM_MASK, ZIP_64 + i);
@@ -37,11 +41,23 @@ static struct constants take_constants(struct writer * w) {
     return c;
 }
 
+// The parts of a byte: its lower seven bits, its upper one.
+static void parts_of(struct writer * w, const struct constants * c, struct asm_reg bytes,
+                     struct asm_reg parts[2]) {
+    struct asm_reg upper = asm_local(w->p, ASM_X);
+    for (int i = 0; i < 2; i++) {
+        parts[i] = asm_local(w->p, ASM_X);
+    }
+    emit_splat(w->p, LANE_8, upper, c->upper);
+    emit_lanes(w->p, LANE_AND, LANE_8, parts[1], bytes, upper);
+    emit_lanes(w->p, LANE_SUB, LANE_8, parts[0], bytes, parts[1]);
+}
+
 // 8 rows of 16 numbers: two k-blocks, four words.
-static void trip(struct writer * w, const struct constants * c, struct asm_reg from,
+static void trip(struct writer * w, const struct constants * c, bool eight, struct asm_reg from,
                  const struct asm_reg factors[2], const struct asm_reg to[2]) {
     struct asm_program * p = w->p;
-    struct asm_reg four[2], eight[2];
+    struct asm_reg four[2], bytes[2];
     for (int i = 0; i < 2; i++) {
         four[i] = asm_local(p, ASM_X);
         emit_load_next(p, MEM_SPREAD, four[i], factors[i]);
@@ -52,7 +68,7 @@ static void trip(struct writer * w, const struct constants * c, struct asm_reg f
             v[i] = asm_local(p, ASM_X);
             emit_load(p, MEM_BYTES, asm_half(v[i], 0), from, (2 * k + i) * WORD);
         }
-        eight[k] = shuffled(w, v[0], v[1], c->zip_32);
+        bytes[k] = shuffled(w, v[0], v[1], c->zip_32);
     }
     for (int rows = 0; rows < 2; rows++) { // four of them
         struct emit_scale by = {0};
@@ -67,11 +83,21 @@ static void trip(struct writer * w, const struct constants * c, struct asm_reg f
                      c->config);
         }
         for (int k = 0; k < 2; k++) {
-            struct asm_reg numbers = shuffled(w, eight[k], c->top, c->zip_8[rows]);
+            struct asm_reg parts[2] = {bytes[k]}, numbers[2];
+            if (eight) {
+                parts_of(w, c, bytes[k], parts);
+            }
+            for (int i = 0; i <= eight; i++) {
+                numbers[i] = shuffled(w, parts[i], c->top, c->zip_8[rows]);
+            }
             for (int half = 0; half < 2; half++) {
-                struct asm_reg sum = asm_local(p, ASM_BM);
-                emit_mac(p, sum, by.rest[half], numbers, by.by[half], c->config);
-                emit_store_bf16(p, MEM_OUT, sum, to[k], rows * VECTOR + half * VECTOR / 2);
+                struct asm_reg sum[3] = {by.rest[half]};
+                for (int i = 0; i <= eight; i++) {
+                    sum[i + 1] = asm_local(p, ASM_BM);
+                    emit_mac(p, sum[i + 1], sum[i], numbers[i], by.by[half], c->config);
+                }
+                emit_store_bf16(p, MEM_OUT, sum[1 + eight], to[k],
+                                rows * VECTOR + half * VECTOR / 2);
             }
         }
     }
@@ -82,7 +108,7 @@ static void trip(struct writer * w, const struct constants * c, struct asm_reg f
 }
 
 // Each factor four times: scales, and minima if there are any.
-static void spread(struct quant * q) {
+void blocks_rows_spread(struct quant * q) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1], left = take(w, ASM_R);
@@ -114,13 +140,12 @@ static void spread(struct quant * q) {
     end(w);
 }
 
-void blocks_rows(struct quant * q) {
-    spread(q);
+void blocks_rows(struct quant * q, bool eight) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], *factors = q->pointers + 1, *to = q->pointers + 3;
     struct asm_reg group = take_set(w, ASM_R, 0);
-    struct constants c = take_constants(w);
+    struct constants c = take_constants(w, eight);
     int again = asm_label_new(p);
     ready(w);
     struct asm_reg one = asm_local(p, ASM_R), halves[2];
@@ -153,7 +178,7 @@ void blocks_rows(struct quant * q) {
     emit_copy(p, factors[1], at);
     emit_set(p, q->number, MM_TILE / 8);
     asm_loop_begin(p, q->number);
-    trip(w, &c, from, factors, to);
+    trip(w, &c, eight, from, factors, to);
     asm_loop_end(p);
     emit_advance(p, from, GROUP - WORD);
     for (int k = 0; k < 2; k++) {

@@ -230,3 +230,9 @@ void blocks_two_bits(struct quant * q) {
 void blocks_three_bits(struct quant * q) {
     two_bits(q, true);
 }
+
+// ---- places in a table ----
+
+void blocks_places(struct quant * q) {
+    quant_long_look_up(q);
+}

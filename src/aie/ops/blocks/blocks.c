@@ -151,18 +151,28 @@ struct asm_reg blocks_pair_of(struct writer * w, const struct blocks_pair * f,
 typedef void slice_fn(struct quant * q);
 
 // Bytes of numbers, and of scales; NULL: these are f16.
+#define blocks_scales_f16 NULL
 static const struct {
     slice_fn *bytes, *scales;
 } types[KERNEL_BLOCKS] = {
-    [KERNEL_Q4_1] = {blocks_halves, NULL},
-    [KERNEL_Q5_0] = {blocks_halves_and_fifth, NULL},
-    [KERNEL_Q5_1] = {blocks_halves_and_fifth, NULL},
-    [KERNEL_Q2_K] = {blocks_two_bits, blocks_scales_q2_K},
-    [KERNEL_Q3_K] = {blocks_three_bits, blocks_scales_q3_K},
+#define PLANES(id, numbers, scales) [KERNEL_##id] = {blocks_##numbers, blocks_scales_##scales},
+#include "kernel/blocks.def"
 };
 
-// One behind the other, each once, with the types that have it.
-static void each_once(struct quant * q, slice_fn * (*of)(int kind)) {
+// From bytes and factors to bf16.
+static void to_bf16(struct quant * q, bool eight) {
+    if (q->apart) {
+        quant_apart_long(q, eight);
+    } else if (q->rows) {
+        blocks_rows(q, eight);
+    } else {
+        quant_long_to_bf16(q, eight);
+    }
+}
+
+// One behind the other, each once, with the types that have it. Bytes up to 255 become bf16 in a
+// way of their own, after which a slice is at its end.
+static void each_once(struct quant * q, slice_fn * (*of)(int kind), const int * end) {
     struct asm_program * p = q->p;
     struct writer w = {.q = q, .p = p};
     int labels[KERNEL_BLOCKS], done = asm_label_new(p), before = 0;
@@ -187,8 +197,12 @@ static void each_once(struct quant * q, slice_fn * (*of)(int kind)) {
             }
         }
         if (first) {
+            bool eight = end && kernel_block((enum kernel_blocks) kind)->eight;
             of(kind)(q);
-            asm_jump(p, done);
+            if (eight) {
+                to_bf16(q, true);
+            }
+            asm_jump(p, eight ? *end : done);
         }
     }
     asm_label(p, done);
@@ -204,19 +218,18 @@ static slice_fn * scales_of(int kind) {
 
 void blocks_slice(struct quant * q) {
     struct writer w = {.q = q, .p = q->p};
-    int are_f16 = asm_label_new(q->p);
+    int are_f16 = asm_label_new(q->p), end = asm_label_new(q->p);
     read_param(&w, q->number, MM_PARAM_SCALES_TOP, q->pointers[0]);
     asm_jump_if_zero(q->p, q->number, are_f16);
-    each_once(q, scales_of);
+    each_once(q, scales_of, NULL);
     blocks_factors(q);
     asm_label(q->p, are_f16);
-    each_once(q, bytes_of);
-    if (q->apart) {
-        quant_apart_long(q);
-    } else if (q->rows) {
-        blocks_rows(q);
-    } else {
+    if (q->rows) {
+        blocks_rows_spread(q);
+    } else if (!q->apart) {
         spread(q);
-        quant_long_to_bf16(q);
     }
+    each_once(q, bytes_of, &end);
+    to_bf16(q, false);
+    asm_label(q->p, end);
 }

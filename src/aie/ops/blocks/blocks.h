@@ -7,7 +7,8 @@
 //
 //     number = (128 + byte) scale - 128 scale - one minimum      in f32, then rounded to bf16
 //
-// where a type without minima has its scale in their place: a middle that is taken away. What of it
+// where a type without minima has its scale in their place: a middle that is taken away. Bytes of 8
+// bits are two numbers, 128 + its lower seven bits and 128 or 256. What of it
 // differs from type to type stands in its row (blocks.def) and comes with the parameters of a run,
 // but for two functions at most: one that makes bytes of its numbers, and one that makes bytes of
 // its scales, where these are not f16 themselves.
@@ -24,7 +25,8 @@ void blocks_gather(struct quant * q);
 void blocks_slice(struct quant * q);
 
 // Of aie2, where a slice is multiplied: from bytes and factors to bf16 (aie2-rows.c).
-void blocks_rows(struct quant * q);
+void blocks_rows_spread(struct quant * q);
+void blocks_rows(struct quant * q, bool eight);
 
 // Two bits of each slice in a byte: those of the slice at hand, four times.
 struct blocks_pair {
@@ -38,14 +40,10 @@ struct asm_reg blocks_pair_of(struct writer * w, const struct blocks_pair * f,
 
 // ---- functions of types ----
 
-// Each makes the bytes of a slice (blocks-bytes.c). Halves of bytes, of which the lower ones are
-// the first 16 of 32 numbers; the same with a fifth bit of each in a word before them.
-void blocks_halves(struct quant * q);
-void blocks_halves_and_fifth(struct quant * q);
-// Four times numbers of two bits; the same with a third one in a word of their own.
-void blocks_two_bits(struct quant * q);
-void blocks_three_bits(struct quant * q);
-// Each makes the bytes of a slice's scales and minima (blocks-scales.c); then they become factors.
-void blocks_scales_q2_K(struct quant * q);
-void blocks_scales_q3_K(struct quant * q);
+// Each makes the bytes of a slice (blocks-bytes.c), or of its scales and minima (blocks-scales.c).
+#define PLANES(id, numbers, scales)                                                                \
+    void blocks_##numbers(struct quant * q);                                                       \
+    void blocks_scales_##scales(struct quant * q);
+#include "kernel/blocks.def"
+// Bytes of scales become factors.
 void blocks_factors(struct quant * q);

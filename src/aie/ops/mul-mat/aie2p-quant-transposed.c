@@ -275,6 +275,29 @@ static void long_trip(struct writer * w, const struct apart * a, struct asm_reg 
     emit_advance(w->p, to, 4 * ROWS);
 }
 
+// The same of bytes of eight bits: the lower seven, and the upper one.
+static void long_eight_trip(struct writer * w, const struct apart * a, struct asm_reg upper,
+                            struct asm_reg from, struct asm_reg to) {
+    struct asm_reg bytes[2], parts[2][2];
+    turn(w, a, from, bytes);
+    for (int i = 0; i < 2; i++) {
+        parts[1][i] = asm_local(w->p, ASM_X);
+        parts[0][i] = asm_local(w->p, ASM_X);
+        emit_lanes(w->p, LANE_AND, LANE_8, parts[1][i], bytes[i], upper);
+        emit_lanes(w->p, LANE_SUB, LANE_8, parts[0][i], bytes[i], parts[1][i]);
+    }
+    for (int k = 0; k < 4; k++) {
+        struct asm_reg sum = asm_local(w->p, ASM_BM);
+        struct apart upper_part = *a;
+        emit_each(w->p, LANE_PLUS_PRODUCT, sum, a->rest, number_of(w, a, parts[0][k / 2], k), a->by,
+                  a->config);
+        upper_part.rest = sum;
+        put(w, &upper_part, number_of(w, a, parts[1][k / 2], k), k, to);
+    }
+    emit_advance(w->p, from, PITCH);
+    emit_advance(w->p, to, 4 * ROWS);
+}
+
 // What is too much of a plane: 128 s and the minimum, m as often as `one` says.
 static void take_plane(struct writer * w, const struct apart * a, const struct asm_reg at[2],
                        int by, struct asm_reg offset, struct asm_reg one) {
@@ -342,13 +365,14 @@ void quant_apart_halves(struct quant * q) {
 // (128 + q) s - 128 s - m, as in quant-k.c: planes of s and m, of as many words as the
 // parameters say, for one half of the rows and then for the other. Few scalars are held, for
 // counting trips wants some.
-void quant_apart_long(struct quant * q) {
+void quant_apart_long(struct quant * q, bool eight) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg *at = q->pointers, from = at[0], scales = at[1], less = at[2], to = at[3];
     struct asm_reg half = take_set(w, ASM_R, 0), left = take(w, ASM_R);
     struct asm_reg one = take(w, ASM_X), offset = take_splat(w, LANE_16, MINUS_128);
     struct apart a = take_apart(w, TOP);
+    struct asm_reg upper = eight ? take_splat(w, LANE_8, 0x80) : one;
     int rows = asm_label_new(p), plane = asm_label_new(p);
     ready(w);
     read_param(w, q->number, MM_PARAM_ONE, from);
@@ -372,7 +396,11 @@ void quant_apart_long(struct quant * q) {
     read_param(w, q->number, MM_PARAM_PLANE_WORDS, at[4]);
     emit_alu(p, AIE_BASIC_SUB, left, left, q->number);
     asm_loop_begin(p, q->number);
-    long_trip(w, &a, from, to);
+    if (eight) {
+        long_eight_trip(w, &a, upper, from, to);
+    } else {
+        long_trip(w, &a, from, to);
+    }
     asm_loop_end(p);
     asm_jump_if_nonzero(p, left, plane);
     emit_add_small(p, half, half, HALF / 2); // the reach is 63

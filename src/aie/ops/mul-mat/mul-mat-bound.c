@@ -63,7 +63,8 @@ static uint64_t of_blocks(const struct kernel_spec * spec) {
     uint64_t rows = MM_TILE * 2 * columns_of(spec, aie_target(spec->arch)->columns);
     uint64_t rounds = ((uint64_t) out->ne[0] + rows - 1) / rows;
     enum kernel_blocks blocks = kernel_blocks_of(spec);
-    int more = bound_looks_up(blocks) ? t->gemv_look_up : mm_by_planes(blocks) ? t->gemv_planes : 0;
+    int more = (bound_looks_up(blocks) ? t->gemv_look_up : 0) +
+               (mm_by_planes(blocks) ? t->gemv_planes : 0);
     bool many = b->dtype == DTYPE_BF16 && mm_takes_many(mm_type(spec->arch, b->dtype), blocks);
     if (out->ne[1] > FEW) {
         return many ? of_many(spec)

@@ -64,6 +64,9 @@ static int64_t paid(int64_t bytes, int64_t run) {
 static int64_t few_slice(const struct kernel_spec * spec, const struct mm_plan * p) {
     const struct slice * s =
         p->blocks == KERNEL_BLOCKS ? &plain[spec->arch] : &blocks[spec->arch][p->blocks];
+    if (!s->once) { // nobody has measured it: about what its row says
+        return kernel_block(p->blocks)->cycles + ops_parts(p->x_rows, 4) * plain[spec->arch].four;
+    }
     return s->once + ops_parts(p->x_rows, 4) * s->four;
 }
 

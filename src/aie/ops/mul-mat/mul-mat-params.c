@@ -41,11 +41,11 @@ static const struct fused_block {
     [KERNEL_MXFP4] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_LONG_TABLE, 2 * 2 * MM_TILE, 7, 0, 0},
 };
 
-// Four bytes of a table; more by 128 where they are multiplied as they are.
-static int32_t table_word(enum kernel_blocks blocks, int word, bool fused) {
+// Four bytes of a table; more by 128 where they are multiplied as they are, or in two parts.
+static int32_t table_word(enum kernel_blocks blocks, int word, bool more) {
     uint32_t w = 0;
     for (int i = 0; i < 4; i++) {
-        w |= (uint32_t) (uint8_t) (kernel_block(blocks)->table[4 * word + i] + (fused ? 128 : 0))
+        w |= (uint32_t) (uint8_t) (kernel_block(blocks)->table[4 * word + i] + (more ? 128 : 0))
              << 8 * i;
     }
     return (int32_t) w;
@@ -106,7 +106,8 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
     const struct fused_block * f = &fused_blocks[s->blocks];
     bool fused = mm_fuses(t, s->blocks) && s->many != MM_MANY_UNPACKS,
          tabled = info->way == KERNEL_WAY_TABLE;
-    bool tells = info->power; // its scales are no f16
+    bool tells = info->power;         // its scales are no f16
+    bool more = fused || info->eight; // of the numbers of a table
     bool columns = fused && mm_by_columns(t, s->blocks, s->x_rows, s->x_raw);
     bool two = columns && s->blocks == KERNEL_Q6_K; // slices at once
     bool apart = blocks && t->by_lanes && s->many != MM_MANY_UNPACKS;
@@ -193,10 +194,10 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_AS_COME] = tabled ? 0 : -1,
         [MM_PARAM_PAIRS] = apart ? 0 : t->slice_blocks,
         [MM_PARAM_TABLED] = tabled,
-        [MM_PARAM_TABLE] = table_word(s->blocks, 0, fused),
-        [MM_PARAM_TABLE + 1] = table_word(s->blocks, 1, fused),
-        [MM_PARAM_TABLE + 2] = table_word(s->blocks, 2, fused),
-        [MM_PARAM_TABLE + 3] = table_word(s->blocks, 3, fused),
+        [MM_PARAM_TABLE] = table_word(s->blocks, 0, more),
+        [MM_PARAM_TABLE + 1] = table_word(s->blocks, 1, more),
+        [MM_PARAM_TABLE + 2] = table_word(s->blocks, 2, more),
+        [MM_PARAM_TABLE + 3] = table_word(s->blocks, 3, more),
         [MM_PARAM_TABLE_BITS] = 0x08040201,
     };
     if (mm_by_planes(s->blocks)) {

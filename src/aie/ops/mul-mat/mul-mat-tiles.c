@@ -475,7 +475,7 @@ static int vector_params(const struct mm_plan * p) {
     case KERNEL_WAY_TABLE:
         return MM_PARAM_COUNT;
     case KERNEL_WAY_PLANES:
-        return MM_PARAM_AFTER_PLANES;
+        return kernel_block(p->blocks)->eight ? MM_PARAM_COUNT : MM_PARAM_AFTER_PLANES;
     case KERNEL_WAY_SHORT:
         break;
     }

@@ -171,6 +171,7 @@ enum {
     MM_TABLED_WORDS = 0x1000,  // [word][64 rows]: as they come, but in whole words
     MM_TABLED_VALUES = 0x1800, // the table, each number 64 times, and bits
     MM_TABLED_BYTES = 0x5000,  // [word][64 rows]: numbers
+    MM_LONG_VALUES = 0x3400,   // the table, beside blocks that are longer than a slice
 };
 enum mm_bank { MM_BANK_C, MM_BANK_Y, MM_BANK_X, MM_BANKS };
 

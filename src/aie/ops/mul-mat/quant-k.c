@@ -436,10 +436,12 @@ static void six_bit_numbers(struct quant * q) {
 struct to_bf16 {
     struct factors f;
     struct asm_reg one, zip[2], pair[2];
+    struct asm_reg upper; // bit of a byte, where these have eight
 };
 
-// 16 rows of 16 k, two at a time. Pointers stand in the middle, where offsets reach all.
-static void trip(struct writer * w, const struct to_bf16 * b, struct asm_reg from,
+// 16 rows of 16 k, two at a time. Pointers stand in the middle, where offsets reach all. Bytes of
+// eight bits are two terms: the lower seven, and the upper one.
+static void trip(struct writer * w, const struct to_bf16 * b, bool eight, struct asm_reg from,
                  struct asm_reg scales, struct asm_reg less, const struct asm_reg to[4]) {
     struct asm_program * p = w->p;
     const struct factors * f = &b->f;
@@ -452,21 +454,30 @@ static void trip(struct writer * w, const struct to_bf16 * b, struct asm_reg fro
     emit_scale(p, &by, s[0], f->offset, f->zero, f->low, f->config);
     emit_scale_less(p, &by, s[1], b->one, f->zero, f->low, f->config);
     for (int u = 0; u < 4; u++) {
-        struct asm_reg v = asm_local(p, ASM_X), rows[2];
-        emit_load(p, MEM_BYTES, v, from, (u - 2) * WORDS);
-        for (int half = 0; half < 2; half++) {
-            rows[half] = shuffled(w, v, f->top, b->zip[half]);
+        struct asm_reg v[2] = {asm_local(p, ASM_X)}, rows[2][2];
+        emit_load(p, MEM_BYTES, v[0], from, (u - 2) * WORDS);
+        if (eight) {
+            v[1] = lanes(w, LANE_AND, v[0], b->upper);
+            v[0] = lanes(w, LANE_SUB, v[0], v[1]);
+        }
+        for (int i = 0; i <= eight; i++) {
+            for (int half = 0; half < 2; half++) {
+                rows[i][half] = shuffled(w, v[i], f->top, b->zip[half]);
+            }
         }
         for (int k = 0; k < 2; k++) {
-            struct asm_reg terms = shuffled(w, rows[0], rows[1], b->pair[k]);
-            put_pair(w, &by, &terms, 1, to[u], k, f->config);
+            struct asm_reg terms[2];
+            for (int i = 0; i <= eight; i++) {
+                terms[i] = shuffled(w, rows[i][0], rows[i][1], b->pair[k]);
+            }
+            put_pair(w, &by, terms, 1 + eight, to[u], k, f->config);
         }
         emit_advance(p, to[u], VECTOR - (w->q->wide ? 2 * QUANT_PAIR : 0));
     }
     emit_advance(p, from, VECTOR);
 }
 
-void quant_long_to_bf16(struct quant * q) {
+void quant_long_to_bf16(struct quant * q, bool eight) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct to_bf16 b;
@@ -477,6 +488,9 @@ void quant_long_to_bf16(struct quant * q) {
     int again = asm_label_new(p);
     take_factors(w, &b.f);
     b.one = take(w, ASM_X);
+    if (eight) {
+        b.upper = take_splat(w, LANE_8, 0x80);
+    }
     for (int i = 0; i < 2; i++) {
         b.zip[i] = take_set(w, ASM_MASK, ZIP_8 + i);
         b.pair[i] = take_set(w, ASM_MASK, EVEN_32 + i);
@@ -504,7 +518,7 @@ void quant_long_to_bf16(struct quant * q) {
     }
     emit_set(p, q->number, WORDS / VECTOR);
     asm_loop_begin(p, q->number);
-    trip(w, &b, from, scales, less, to);
+    trip(w, &b, eight, from, scales, less, to);
     asm_loop_end(p);
     emit_add_small(p, group, group, 1);
     emit_add_small(p, q->number, group, -4);
@@ -550,9 +564,9 @@ void quant_long_numbers(struct quant * q) {
     six_bit_numbers(q);
     asm_label(p, done);
     if (q->apart) {
-        quant_apart_long(q);
+        quant_apart_long(q, false);
     } else if (!q->fused) {
-        quant_long_to_bf16(q);
+        quant_long_to_bf16(q, false);
     }
     asm_label(p, apart);
 }

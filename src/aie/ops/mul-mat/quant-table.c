@@ -114,14 +114,14 @@ void quant_straighten(struct quant * q) {
 
 // ---- a table ----
 
-static void write_values(struct quant * q) {
+static void write_values(struct quant * q, int at) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1];
     struct asm_reg trips = take_set(w, ASM_R, (VALUES + 4) / 4);
     ready(w);
     emit_set(p, from, address(w, MM_PARAMS + 4 * MM_PARAM_TABLE));
-    emit_set(p, to, address(w, MM_TABLED_VALUES));
+    emit_set(p, to, address(w, at));
     asm_loop_begin(p, trips);
     asm_loop_alone(p);
     struct asm_reg four = asm_local(p, ASM_R);
@@ -180,9 +180,21 @@ static void take_look_up(struct writer * w, struct look_up * l) {
     }
 }
 
+// Where the places of a slice are, of a block that is longer. Worked out each time: scalars that
+// are held would be registers of masks.
+static void add_long_words(struct writer * w, struct asm_reg at) {
+    struct asm_program * p = w->p;
+    find_block(w, w->q->pointers[0]);
+    emit_alu(p, AIE_BASIC_ADD, at, at, w->q->number);
+    emit_alu(p, AIE_BASIC_ADD, at, at, shifted(w, slice_number(w), 11 /* 2 BLOCK */));
+    read_param(w, w->q->number, MM_PARAM_NUMBERS_AT, w->q->pointers[0]);
+    emit_alu(p, AIE_BASIC_ADD, at, at, w->q->number);
+}
+
 // Of each block the lower halves of bytes, then the upper ones.
-static void look_up(struct quant * q) {
-    write_values(q);
+static void look_up(struct quant * q, bool is_long) {
+    int table = is_long ? MM_LONG_VALUES : MM_TABLED_VALUES;
+    write_values(q, table);
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], to = q->pointers[1];
@@ -192,12 +204,17 @@ static void look_up(struct quant * q) {
     take_look_up(w, &l);
     ready(w);
     emit_nibbles_begin(p);
-    emit_set(p, to, address(w, MM_TABLED_BYTES));
-    emit_set(p, l.values, address(w, MM_TABLED_VALUES + MIDDLE * QUANT_VECTOR));
+    emit_set(p, to, address(w, is_long ? MM_LONG_BYTES : MM_TABLED_BYTES));
+    emit_set(p, l.values, address(w, table + MIDDLE * QUANT_VECTOR));
     asm_label(p, again);
     emit_copy(p, pick, sum_of(w, masked(w, i, 1), EVEN_8));
     struct asm_reg block = shifted(w, masked(w, i, 2), 10 - 1 /* BLOCK */);
-    emit_copy(p, from, sum_of(w, block, address(w, MM_TABLED_WORDS)));
+    if (is_long) {
+        add_long_words(w, block);
+        emit_copy(p, from, block);
+    } else {
+        emit_copy(p, from, sum_of(w, block, address(w, MM_TABLED_WORDS)));
+    }
     emit_set(p, q->number, VECTORS);
     asm_loop_begin(p, q->number);
     struct asm_reg v = asm_local(p, ASM_X), n[2];
@@ -297,8 +314,12 @@ void quant_look_up(struct quant * q) {
         asm_jump(p, done);
     }
     asm_label(p, table);
-    look_up(q);
+    look_up(q, false);
     asm_label(p, done);
+}
+
+void quant_long_look_up(struct quant * q) {
+    look_up(q, true);
 }
 
 // ---- blocks that come for more than one slice ----

@@ -56,10 +56,12 @@ void quant_apart(struct quant * q);
 void quant_apart_places(struct quant * q);
 void quant_apart_bytes(struct quant * q);
 void quant_apart_halves(struct quant * q);
-void quant_apart_long(struct quant * q);
+void quant_apart_long(struct quant * q, bool eight);
 // Both blocks of a slice as whole words (quant-table.c), and numbers of 4 bits as those of a table.
 void quant_straighten(struct quant * q);
 void quant_look_up(struct quant * q);
+// The same of blocks that are longer than a slice, to MM_LONG_BYTES.
+void quant_long_look_up(struct quant * q);
 // Whatever comes for more than one slice: it is in the other buffer. Of mxfp4 the scales.
 void quant_next_block(struct quant * q);
 void quant_power_scales(struct quant * q);
@@ -68,8 +70,9 @@ void quant_power_scales(struct quant * q);
 void quant_long_gather(struct quant * q);
 void quant_long_table(struct quant * q);
 void quant_long_numbers(struct quant * q);
-// All groups of 16 numbers of a slice, from bytes and factors to bf16.
-void quant_long_to_bf16(struct quant * q);
+// All groups of 16 numbers of a slice, from bytes and factors to bf16; eight: bytes up to 255, else
+// up to 127.
+void quant_long_to_bf16(struct quant * q, bool eight);
 
 // Slices on aie2 (aie2-quant-inreg.c).
 struct fused {
