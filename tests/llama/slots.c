@@ -2,7 +2,8 @@
 // decodes for so many sequences at once, as a server does for its clients, with flash attention or
 // without. Each sequence has a prompt of its own and a cache of its own. Two tokens of each come
 // behind the prompts; the first makes kernels and weights ready, of the second a line is printed:
-// what the plugin counted, and the modelled time. BACKENDS is the directory of ggml's.
+// what the plugin counted, the modelled time in milliseconds, and three of its causes. BACKENDS is
+// the directory of ggml's.
 #include "ggml-hsa.h"
 #include "llama.h"
 
@@ -72,16 +73,28 @@ static bool decode(struct llama_context * ctx, int slots, int at, int n) {
     return ok;
 }
 
+static double cause_ms(const struct state * a, const struct state * b, const char * name) {
+    for (int i = 0; i < GGML_BACKEND_HSA_CAUSES; i++) {
+        const char * one = b->account.causes[i].name;
+        if (one && !strcmp(one, name)) {
+            uint64_t cycles = b->account.causes[i].cycles - a->account.causes[i].cycles;
+            return (double) cycles / (double) b->account.mhz * 1e-3;
+        }
+    }
+    return 0;
+}
+
 static void tell(const char * flash, int slots, const struct state * a, const struct state * b) {
     const struct ggml_backend_hsa_stats *x = &a->stats, *y = &b->stats;
-    printf("%-5s %5d %7llu %10llu %5llu %5llu %8llu %4llu %8.3f\n", flash, slots,
+    printf("%-5s %5d %7llu %10llu %5llu %5llu %8llu %4llu %8.3f %8.3f %8.3f %8.3f\n", flash, slots,
            (unsigned long long) (y->dispatches - x->dispatches),
            (unsigned long long) (b->account.dispatches - a->account.dispatches),
            (unsigned long long) (b->account.pdi_loads - a->account.pdi_loads),
            (unsigned long long) (y->waits - x->waits),
            (unsigned long long) (y->host_copies - x->host_copies),
            (unsigned long long) (y->cpu_nodes - x->cpu_nodes),
-           (double) (b->account.ns - a->account.ns) * 1e-6);
+           (double) (b->account.ns - a->account.ns) * 1e-6, cause_ms(a, b, "control"),
+           cause_ms(a, b, "lock"), cause_ms(a, b, "host"));
 }
 
 int main(int argc, char ** argv) {

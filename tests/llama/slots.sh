@@ -1,7 +1,8 @@
 #!/bin/sh
 # slots.sh <llama bin> <llama.cpp's source> <ggml's prefix> <plugin> <model>: what a token costs when llama.cpp decodes
 # for one client and for four at once, with flash attention and without (slots.c). Kernels and nodes of a token of
-# each client together, and the modelled time. Fails where a node is left to the CPU, or where a token loads a PDI.
+# each client together, the modelled time, and of that what is control, locks and the host. Fails where a node is left
+# to the CPU, or where a token loads a PDI.
 #
 # The emulated NPU is used unless GGML_HSA_EMULATE is set. Status 77: there is no llama.cpp, or no compiler for the
 # program that calls it.
@@ -32,7 +33,7 @@ trap 'exit 1' HUP INT TERM
 
 cc -o "$work/slots" -I"$here/../../include" -I"$source/include" -I"$prefix/include" "$here/slots.c" -L"$bin" \
     -L"$prefix/lib" -lllama -lggml -lggml-base -Wl,-rpath,"$bin" -Wl,-rpath,"$prefix/lib"
-echo "flash slots kernels dispatches  PDIs waits  by host  CPU       ms"
+echo "flash slots kernels dispatches  PDIs waits  by host  CPU       ms  control     lock     host"
 for flash in on off; do
     for slots in 1 4; do
         "$work/slots" "$bin" "$model" $flash $slots
