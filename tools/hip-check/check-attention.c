@@ -75,7 +75,8 @@ static enum status compare_attention(struct check_run * r, const struct rk_atten
     return st;
 }
 
-static enum status run_attention(struct check_run * r, int n, bool one, const char * type) {
+// group: rows of one.
+static enum status run_attention(struct check_run * r, int n, uint32_t group, const char * type) {
     const struct check_format * f = check_format(type);
     enum check_type t = f ? T_U8 : check_parse_type(&type);
     uint32_t row = f ? SIZE / (uint32_t) f->length : SIZE, splits = attention_cases[n].splits;
@@ -135,7 +136,7 @@ static enum status run_attention(struct check_run * r, int n, bool one, const ch
         };
         const char * kernel = r->kernel;
         r->kernel = strcmp(kernel, "attention_join") ? kernel : "attention_f16";
-        st = check_launch(r, &a, sizeof a, one ? ROWS : (ROWS + 7) / 8, KV_HEADS, splits, RK_BLOCK);
+        st = check_launch(r, &a, sizeof a, (ROWS + group - 1) / group, KV_HEADS, splits, RK_BLOCK);
         if (st == ST_OK && splits > 1) {
             r->kernel = "attention_join";
             st = check_launch(r, &a, sizeof a, ROWS * KV_HEADS, 1, 1, RK_BLOCK);
@@ -212,10 +213,11 @@ enum status check_attention(struct check_run * r) {
     bool attention = !strncmp(r->kernel, "attention_", 10), sort = !strncmp(r->kernel, "sort_", 5);
     bool join = !strcmp(r->kernel, "attention_join");
     bool one = !strncmp(r->kernel, "attention_one_", 14);
+    bool few = !strncmp(r->kernel, "attention_few_", 14);
+    const char * type = join ? "f16" : r->kernel + (one || few ? 14 : 10);
     enum status st = attention || sort ? ST_OK : ST_UNSUPPORTED;
     for (int n = 0; n < 3 && st == ST_OK; n++) {
-        st = sort ? run_sort(r, n)
-                  : run_attention(r, n, one, join ? "f16" : r->kernel + (one ? 14 : 10));
+        st = sort ? run_sort(r, n) : run_attention(r, n, one ? 1 : few ? RK_FEW_ROWS : 8, type);
     }
     return st;
 }

@@ -11,11 +11,17 @@
 static const struct {
     uint32_t rows, columns, inner;
     bool a_turned, b_turned; // rows of a, or of b, are not what lies one behind the other
-} products[] = {{1, 1, 1, false, false},  {64, 64, 16, false, false},  {65, 3, 17, false, false},
-                {33, 70, 40, true, true}, {5, 130, 100, false, false}, {70, 66, 35, false, true},
-                {67, 65, 18, true, false}};
+    bool y_turned;           // as ggml has it: rows are what lies one behind the other
+} products[] = {{1, 1, 1, false, false, false},     {64, 64, 16, false, false, false},
+                {65, 3, 17, false, false, false},   {33, 70, 40, true, true, false},
+                {5, 130, 100, false, false, false}, {70, 66, 35, false, true, false},
+                {67, 65, 18, true, false, true},    {68, 66, 48, false, true, true},
+                {132, 130, 33, false, true, true}};
 
 static enum status check_matmul(struct check_run * r, const char * rest, bool vector) {
+    bool wide = !vector && !strncmp(rest, "wide_", 5);
+    uint32_t tile = wide ? RK_TILE_WIDE : RK_TILE;
+    rest += wide ? 5 : 0;
     // One type is that of all; the second is b's and y's; the third is y's.
     enum check_type ta = check_parse_type(&rest);
     enum check_type tb = ta < T_COUNT && *rest ? check_parse_type(&rest) : ta;
@@ -23,11 +29,11 @@ static enum status check_matmul(struct check_run * r, const char * rest, bool ve
     if (ty == T_COUNT || *rest) {
         return ST_NOT_FOUND;
     }
-    enum { BATCHES = 4, ROOM = 70 * 140 };
+    enum { BATCHES = 4, ROOM = 132 * 140 };
     enum status st = ST_OK;
     for (size_t c = 0; c < sizeof products / sizeof products[0] && st == ST_OK; c++) {
         uint32_t m = products[c].rows, n = products[c].columns, k = products[c].inner;
-        bool at = products[c].a_turned, bt = products[c].b_turned;
+        bool at = products[c].a_turned, bt = products[c].b_turned, yt = products[c].y_turned;
         snprintf(r->what, sizeof r->what, "%ux%u%s times %ux%u%s", m, k, at ? " turned" : "", k, n,
                  bt ? " turned" : "");
         void *a = check_alloc(r, ta, 2 * ROOM), *b = check_alloc(r, tb, BATCHES * 130 * 100);
@@ -48,7 +54,7 @@ static enum status check_matmul(struct check_run * r, const char * rest, bool ve
                                  .a_share = {2, 1},
                                  .a_stride = {at ? 1 : k, at ? m : 1},
                                  .b_stride = {bt ? 1 : n, bt ? k : 1},
-                                 .y_stride = {n, 1},
+                                 .y_stride = {yt ? 1 : n, yt ? m : 1},
                                  .a_batch = {0, m * k},
                                  .b_batch = {k * n, 2 * k * n},
                                  .y_batch = {m * n, 2 * m * n},
@@ -56,10 +62,11 @@ static enum status check_matmul(struct check_run * r, const char * rest, bool ve
                                  .b = b,
                                  .y = y};
         st = vector ? check_launch(r, &args, sizeof args, m, n, BATCHES, 64)
-                    : check_launch(r, &args, sizeof args, (n + RK_TILE - 1) / RK_TILE,
-                                   (m + RK_TILE - 1) / RK_TILE, BATCHES, RK_BLOCK);
+                    : check_launch(r, &args, sizeof args, (n + tile - 1) / tile,
+                                   (m + tile - 1) / tile, BATCHES, RK_BLOCK);
         for (uint32_t i = 0; i < BATCHES * m * n && st == ST_OK; i++) {
-            uint32_t batch = i / (m * n), row = i / n % m, column = i % n;
+            uint32_t batch = i / (m * n), row = yt ? i % m : i / n % m;
+            uint32_t column = yt ? i / m % n : i % n;
             long double sum = 0;
             double scale = 0;
             for (uint32_t d = 0; d < k; d++) {

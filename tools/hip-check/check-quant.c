@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_BLOCK = 256, MAX_BLOCKS = 3 };
@@ -322,8 +323,147 @@ static enum status check_product(struct check_run * r, const struct check_format
     return st;
 }
 
+// ---- columns of bytes ----
+
+// A column's numbers as bytes and scales; what they then are is written to out.
+static void fill_column(uint8_t * column, uint32_t inner, uint32_t seed, double * out) {
+    struct rk_scale * scales = (struct rk_scale *) (void *) (column + inner);
+    for (uint32_t i = 0; i < inner; i++) {
+        int8_t v = (int8_t) ((i + seed) * 2654435761u >> 20);
+        float d = (float) (i / 32 % 7 + 1) / 16;
+        column[i] = (uint8_t) v;
+        out[i] = (double) v * (double) d;
+        if (i % 32 == 0) {
+            scales[i / 32] = (struct rk_scale){.d = d};
+        }
+        scales[i / 32].sums[i % 32 / 16] = (int16_t) (scales[i / 32].sums[i % 32 / 16] + v);
+    }
+}
+
+static enum status check_bytes(struct check_run * r, const struct check_format * f, uint32_t m,
+                               uint32_t n, uint32_t numbers) {
+    enum { BATCHES = 2 };
+    uint32_t blocks = (numbers + (uint32_t) f->length - 1) / (uint32_t) f->length;
+    uint32_t k = blocks * (uint32_t) f->length, row_blocks = blocks + 1, size = RK_Q8_BYTES(k);
+    snprintf(r->what, sizeof r->what, "%ux%u times %ux%u", m, k, k, n);
+    uint8_t * a = check_alloc(r, T_U8, (size_t) m * row_blocks * (size_t) f->bytes + 16);
+    uint8_t * b = check_alloc(r, T_U8, (size_t) size * n * BATCHES);
+    void * y = check_alloc(r, T_F32, BATCHES * m * n);
+    double *values = calloc(k, sizeof *values), *columns = calloc((size_t) k * n * BATCHES, 8);
+    enum status st = a && b && y && values && columns ? ST_OK : ST_NO_MEMORY;
+    if (st == ST_OK) {
+        check_fill_blocks(f, a, m * row_blocks);
+        for (uint32_t c = 0; c < n * BATCHES; c++) {
+            fill_column(b + (size_t) c * size, k, c * 31 + 7, columns + (size_t) c * k);
+        }
+        struct rk_matmul args = {.n_rows = m,
+                                 .n_columns = n,
+                                 .n_inner = k,
+                                 .dim = BATCHES,
+                                 .a_share = {BATCHES, 1},
+                                 .a_stride = {row_blocks, 1},
+                                 .y_stride = {1, m},
+                                 .y_batch = {m * n, 0},
+                                 .a = a,
+                                 .b = b,
+                                 .y = y};
+        st = check_launch(r, &args, sizeof args, (m + RK_ROWS - 1) / RK_ROWS,
+                          (n + RK_COLUMNS - 1) / RK_COLUMNS, BATCHES, RK_BLOCK);
+    }
+    for (uint32_t row = 0; row < m && st == ST_OK; row++) {
+        for (uint32_t i = 0; i < blocks; i++) {
+            f->decode(a + ((size_t) row * row_blocks + i) * (size_t) f->bytes,
+                      values + i * (uint32_t) f->length);
+        }
+        for (uint32_t c = 0; c < BATCHES * n && st == ST_OK; c++) {
+            double sum = 0, scale = 0;
+            for (uint32_t d = 0; d < k; d++) {
+                double v = values[d] * columns[(size_t) c * k + d];
+                sum += v;
+                scale += fabs(v);
+            }
+            uint32_t at = c * m + row;
+            st = check_compare(r, T_F32, at, check_get(T_F32, y, at), sum, scale, 4);
+        }
+    }
+    free(values);
+    free(columns);
+    check_free(r);
+    return st;
+}
+
+// columns_q8: each byte is the number's share of the greatest, and with its scale near the number.
+static enum status check_columns(struct check_run * r) {
+    enum { INNER = 1088, COLUMNS = 3, BATCHES = 2, STEP = 2 };
+    uint32_t size = RK_Q8_BYTES(INNER);
+    snprintf(r->what, sizeof r->what, "%u numbers, %u apart", INNER, STEP);
+    void * b = check_alloc(r, T_F32, (size_t) INNER * STEP * COLUMNS * BATCHES);
+    uint8_t * y = check_alloc(r, T_U8, (size_t) size * COLUMNS * BATCHES);
+    if (!b || !y) {
+        return ST_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < INNER * STEP * COLUMNS * BATCHES; i++) {
+        bool none = i / (32 * STEP) % 5 == 4; // of some all are 0
+        check_put(T_F32, b, i, none ? 0 : check_value(T_F32, i * 3 + 1) * (1 + i % 11));
+    }
+    struct rk_matmul args = {.n_columns = COLUMNS,
+                             .n_inner = INNER,
+                             .dim = BATCHES,
+                             .a_share = {1, 1},
+                             .b_stride = {STEP, INNER * STEP},
+                             .b_batch = {INNER * STEP * COLUMNS, 0},
+                             .b = b,
+                             .y = y};
+    enum status st = check_launch(r, &args, sizeof args, (INNER / 4 + RK_BLOCK - 1) / RK_BLOCK,
+                                  COLUMNS, BATCHES, RK_BLOCK);
+    for (uint32_t i = 0; i < INNER * COLUMNS * BATCHES && st == ST_OK; i += 16) {
+        const uint8_t * column = y + (size_t) (i / INNER) * size;
+        const struct rk_scale * s = (const struct rk_scale *) (const void *) (column + INNER);
+        double most = 0;
+        int sum = 0;
+        for (uint32_t j = 0; j < 32; j++) {
+            most = fmax(most, fabs(check_get(T_F32, b, (size_t) (i / 32 * 32 + j) * STEP)));
+        }
+        s += i % INNER / 32;
+        st = check_compare(r, T_F32, i, (double) s->d, most / 127, 0, 1);
+        for (uint32_t j = 0; j < 16 && st == ST_OK; j++) {
+            int8_t v = (int8_t) column[i % INNER + j];
+            double share = most > 0 ? check_get(T_F32, b, (size_t) (i + j) * STEP) / most * 127 : 0;
+            bool near = fabs(share - v) < 0.50001; // of two that are as near, either
+            st = check_compare(r, T_F32, i + j, v, near ? v : share, 0, 0);
+            sum += v;
+        }
+        st = st == ST_OK ? check_compare(r, T_F32, i, s->sums[i % 32 / 16], sum, 0, 0) : st;
+    }
+    check_free(r);
+    return st;
+}
+
+// Around the span, the group's rows and its columns.
+static const struct {
+    uint32_t rows, columns, numbers;
+} byte_products[] = {{1, 1, 32}, {35, 3, 1056}, {17, 10, 2080}};
+
+static enum status check_bytes_of(struct check_run * r, const char * rest) {
+    bool one = !strncmp(rest, "one_", 4);
+    const struct check_format * f = check_format(rest + (one ? 4 : 0));
+    enum status st = f ? ST_OK : ST_NOT_FOUND;
+    for (size_t c = 0; c < sizeof byte_products / sizeof byte_products[0] && st == ST_OK; c++) {
+        st = check_bytes(r, f, byte_products[c].rows, one ? 1 : byte_products[c].columns,
+                         byte_products[c].numbers);
+    }
+    return st;
+}
+
 enum status check_quant(struct check_run * r) {
     bool vector = !strncmp(r->kernel, "matvec_", 7);
+    const char * end = strrchr(r->kernel, '_');
+    if (!strcmp(r->kernel, "columns_q8")) {
+        return check_columns(r);
+    }
+    if (vector && end && !strcmp(end, "_q8")) {
+        return check_bytes_of(r, r->kernel + 7);
+    }
     if (!vector && strncmp(r->kernel, "matmul_", 7) != 0) {
         return ST_UNSUPPORTED;
     }

@@ -10,8 +10,10 @@
 #include <string.h>
 
 enum {
-    ROWS = 8,            // of a group, but one of attention_one
+    ROWS = 8,            // of a group of the kernel for prompts
+    FEW_ROWS = 8,        // up to so many in all are for the kernel that reads K and V but once
     SPLIT = 256,         // keys of a split, or a multiple
+    FEW_SPLIT = 128,     // of few rows
     ENOUGH_GROUPS = 256, // for every GPU, or nearly
     MAX_SPLITS = 64,
 };
@@ -94,11 +96,11 @@ static bool fill_args(const struct ggml_tensor * node, const struct view * y,
 }
 
 // How the keys are split, and how much memory the parts take.
-static int64_t split(struct rk_attention * a, int64_t groups, int64_t rows) {
-    int64_t most = a->n_keys / SPLIT, n = (ENOUGH_GROUPS + groups - 1) / groups;
+static int64_t split(struct rk_attention * a, int64_t groups, int64_t rows, int64_t least) {
+    int64_t most = a->n_keys / least, n = (ENOUGH_GROUPS + groups - 1) / groups;
     n = n > most ? most : n;
     n = n > MAX_SPLITS ? MAX_SPLITS : n < 1 ? 1 : n;
-    int64_t keys = GGML_PAD((a->n_keys + n - 1) / n, SPLIT);
+    int64_t keys = GGML_PAD((a->n_keys + n - 1) / n, least);
     a->n_splits = (uint32_t) ((a->n_keys + keys - 1) / keys);
     a->split_keys = (uint32_t) keys;
     return a->n_splits > 1 ? rows * a->n_splits * (a->v_size + 2) : 0;
@@ -122,9 +124,10 @@ enum status gpu_attention(const struct gpu_call * c, const struct ggml_tensor * 
     }
     int64_t rows = (int64_t) args.n_queries * args.share;
     int64_t heads = args.n_kv_heads * node->ne[3];
-    bool one = rows <= 2;
-    int64_t x = one ? rows : (rows + ROWS - 1) / ROWS;
-    int64_t parts = split(&args, x * heads, rows * heads);
+    uint32_t size = args.k_size > args.v_size ? args.k_size : args.v_size;
+    bool few = rows <= FEW_ROWS && size <= RK_FEW_HEAD && (args.k_size | args.v_size) % 8 == 0;
+    int64_t group = !few ? ROWS : rows == 1 ? 1 : RK_FEW_ROWS, x = (rows + group - 1) / group;
+    int64_t parts = split(&args, x * heads, rows * heads, few ? FEW_SPLIT : SPLIT);
     if (parts > INT32_MAX || x > INT32_MAX / RK_BLOCK || rows * heads > INT32_MAX / RK_BLOCK) {
         return error_set(err, ST_UNSUPPORTED, "FLASH_ATTN_EXT on a GPU: too many rows");
     }
@@ -135,7 +138,10 @@ enum status gpu_attention(const struct gpu_call * c, const struct ggml_tensor * 
     }
     struct gpu_grid grid = {.items = {(uint32_t) (x * RK_BLOCK), (uint32_t) heads, args.n_splits},
                             .group = RK_BLOCK};
-    snprintf(kernel, sizeof kernel, "attention_%s%s", one ? "one_" : "",
+    snprintf(kernel, sizeof kernel, "attention_%s%s",
+             group == 1 ? "one_"
+             : few      ? "few_"
+                        : "",
              ggml_type_name(node->src[1]->type));
     st = st == ST_OK ? gpu_launch(c, kernel, &args, sizeof args, grid, err) : st;
     if (st == ST_OK && args.n_splits > 1) {

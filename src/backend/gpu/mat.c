@@ -6,8 +6,13 @@
 
 #include <stdio.h>
 
-// Up to so many columns a group for each element does less than squares that are mostly empty.
-#define FEW_COLUMNS 8
+enum {
+    // Up to so many columns a group for each element does less than squares that are mostly empty.
+    FEW_COLUMNS = 8,
+    // So many squares of RK_TILE_WIDE keep a GPU busy, or nearly; where there are fewer, smaller
+    // ones are more.
+    ENOUGH_SQUARES = 64,
+};
 
 // What the kernels of a and b would be called behind matmul_ and matvec_. Which of them there are
 // is what src/hip/modules.def says, and nothing else: a row of src/kernel/blocks.def that has no
@@ -59,11 +64,21 @@ static bool fill_args(const struct view * a, const struct view * b, const struct
     return true;
 }
 
+static uint64_t parts_of(uint64_t n, uint64_t size) {
+    return (n + size - 1) / size;
+}
+
+// Larger squares read less from memory for each product.
+static uint32_t square_of(const struct rk_matmul * m, int64_t batches, bool blocks) {
+    uint64_t wide = parts_of(m->n_columns, RK_TILE_WIDE) * parts_of(m->n_rows, RK_TILE_WIDE);
+    bool full = m->n_columns > RK_TILE && m->n_rows > RK_TILE;
+    return !blocks && full && wide * (uint64_t) batches >= ENOUGH_SQUARES ? RK_TILE_WIDE : RK_TILE;
+}
+
 static bool grid_of(const struct rk_matmul * m, int64_t batches, bool vec, bool blocks,
-                    struct gpu_grid * out) {
+                    uint32_t square, struct gpu_grid * out) {
     uint32_t group = RK_BLOCK, each = blocks ? 32 : 4; // of a row for a work-item, or more
-    uint64_t x = (m->n_columns + (uint64_t) RK_TILE - 1) / RK_TILE;
-    uint64_t y = (m->n_rows + (uint64_t) RK_TILE - 1) / RK_TILE;
+    uint64_t x = parts_of(m->n_columns, square), y = parts_of(m->n_rows, square);
     if (vec) {
         for (group = 64; group < RK_BLOCK && group < m->n_inner / each; group *= 2) {
         }
@@ -73,6 +88,46 @@ static bool grid_of(const struct rk_matmul * m, int64_t batches, bool vec, bool 
     *out = (struct gpu_grid){.items = {(uint32_t) (x * group), (uint32_t) y, (uint32_t) batches},
                              .group = group};
     return x <= UINT32_MAX / group && batches <= UINT32_MAX;
+}
+
+// Behind a result that may be in scratch, more of it: all is taken anew, in one piece.
+static enum status more_scratch(const struct gpu_call * c, struct gpu_result * result, size_t size,
+                                char ** out, struct error * err) {
+    size_t staged = result->staged ? GGML_PAD(view_bytes(&result->view), BUFFER_ALIGNMENT) : 0;
+    char * room = NULL;
+    enum status st = c->stream ? stream_scratch(c->stream, staged + size, &room, err) : ST_OK;
+    if (st == ST_OK && room) {
+        result->view.data = result->staged ? room : result->view.data;
+        *out = room + staged;
+    }
+    return st;
+}
+
+// Few columns of f32 by quantized rows: the columns become bytes first.
+static enum status multiply_bytes(const struct gpu_call * c, const char * kernel, int64_t batches,
+                                  struct rk_matmul * args, struct gpu_result * result,
+                                  struct error * err) {
+    uint64_t groups = parts_of(args->n_rows, RK_ROWS);
+    uint64_t size = (uint64_t) RK_Q8_BYTES((uint64_t) args->n_inner) * args->n_columns;
+    uint64_t fours = parts_of(args->n_inner / 4, RK_BLOCK) * RK_BLOCK;
+    struct rk_matmul columns = *args;
+    char * bytes = NULL;
+    if (groups > UINT32_MAX / RK_BLOCK || batches > UINT16_MAX ||
+        size * (uint64_t) batches > UINT32_MAX) {
+        return error_set(err, ST_UNSUPPORTED, "MUL_MAT on a GPU: too many elements");
+    }
+    enum status st = more_scratch(c, result, (size_t) size * (size_t) batches, &bytes, err);
+    struct gpu_grid make = {.items = {(uint32_t) fours, args->n_columns, (uint32_t) batches},
+                            .group = RK_BLOCK};
+    struct gpu_grid grid = {.items = {(uint32_t) groups * RK_BLOCK,
+                                      (uint32_t) parts_of(args->n_columns, RK_COLUMNS),
+                                      (uint32_t) batches},
+                            .group = RK_BLOCK};
+    columns.y = bytes;
+    args->b = bytes;
+    args->y = result->view.data;
+    st = st == ST_OK ? gpu_launch(c, "columns_q8", &columns, sizeof columns, make, err) : st;
+    return st == ST_OK ? gpu_launch(c, kernel, args, sizeof *args, grid, err) : st;
 }
 
 enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * node,
@@ -94,12 +149,26 @@ enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * no
     if (st != ST_OK) {
         return st;
     }
-    bool vec = node->ne[1] <= FEW_COLUMNS;
-    if (!fill_args(&a, &b, &result.view, &args) ||
-        !grid_of(&args, node->ne[2] * node->ne[3], vec, ggml_is_quantized(a.type), &grid)) {
-        return error_set(err, ST_UNSUPPORTED, "MUL_MAT on a GPU: strides, or too many elements");
+    bool vec = node->ne[1] <= FEW_COLUMNS, blocks = ggml_is_quantized(a.type);
+    int64_t batches = node->ne[2] * node->ne[3];
+    if (!fill_args(&a, &b, &result.view, &args)) {
+        return error_set(err, ST_UNSUPPORTED, "MUL_MAT on a GPU: strides");
     }
-    snprintf(kernel, sizeof kernel, "%s_%s", vec ? "matvec" : "matmul", types);
+    snprintf(kernel, sizeof kernel, "matvec%s_%s_q8", node->ne[1] == 1 ? "_one" : "",
+             ggml_type_name(a.type));
+    if (vec && rocm_modules_find(kernel)) {
+        st = multiply_bytes(c, kernel, batches, &args, &result, err);
+        return st == ST_OK ? gpu_result_end(c, &result, err) : st;
+    }
+    uint32_t square = square_of(&args, batches, blocks);
+    if (!grid_of(&args, batches, vec, blocks, square, &grid)) {
+        return error_set(err, ST_UNSUPPORTED, "MUL_MAT on a GPU: too many elements");
+    }
+    snprintf(kernel, sizeof kernel, "%s_%s",
+             vec                      ? "matvec"
+             : square == RK_TILE_WIDE ? "matmul_wide"
+                                      : "matmul",
+             types);
     st = gpu_launch(c, kernel, &args, sizeof args, grid, err);
     return st == ST_OK ? gpu_result_end(c, &result, err) : st;
 }
@@ -144,7 +213,7 @@ enum status gpu_out_prod(const struct gpu_call * c, const struct ggml_tensor * n
     columns.nb[1] = b.nb[0];
     bool vec = node->ne[1] <= FEW_COLUMNS;
     if (!shapes_agree(&rows, &columns, node) || !fill_args(&rows, &columns, &y, &args) ||
-        !grid_of(&args, node->ne[2] * node->ne[3], vec, false, &grid)) {
+        !grid_of(&args, node->ne[2] * node->ne[3], vec, false, RK_TILE, &grid)) {
         return error_set(err, ST_UNSUPPORTED, "OUT_PROD on a GPU: shapes, or too many elements");
     }
     snprintf(kernel, sizeof kernel, "%s_%s", vec ? "matvec" : "matmul", types);
@@ -209,25 +278,20 @@ enum status gpu_mul_mat_id(const struct gpu_call * c, const struct ggml_tensor *
         return st;
     }
     if (!fill_id_args(node, &result.view, &args) ||
-        !grid_of(&args.m, few ? 1 : a->ne[2], few, ggml_is_quantized(a->type), &grid)) {
+        !grid_of(&args.m, few ? 1 : a->ne[2], few, ggml_is_quantized(a->type), RK_TILE, &grid)) {
         return error_set(err, ST_UNSUPPORTED, "MUL_MAT_ID on a GPU: shapes, strides or datatypes");
     }
     snprintf(kernel, sizeof kernel, "%s_id_%s_f32", few ? "matvec" : "matmul",
              ggml_type_name(a->type));
     if (!few) {
-        // gpu_result_begin may have taken scratch: then all of it is taken anew, in one piece.
         size_t lists =
             ((size_t) args.n_experts * (args.m.n_columns + (size_t) 1)) * sizeof(uint32_t);
-        size_t staged = result.staged ? GGML_PAD(view_bytes(&result.view), BUFFER_ALIGNMENT) : 0;
         struct gpu_grid list = {.items = {(args.n_experts + 1) * RK_BLOCK, 1, 1},
                                 .group = RK_BLOCK};
         char * room = NULL;
-        st = c->stream ? stream_scratch(c->stream, staged + lists, &room, err) : ST_OK;
-        if (st == ST_OK && room) {
-            args.lists = (uint32_t *) (void *) (room + staged);
-            result.view.data = result.staged ? room : result.view.data;
-            args.m.y = result.view.data;
-        }
+        st = more_scratch(c, &result, lists, &room, err);
+        args.lists = (uint32_t *) (void *) room;
+        args.m.y = result.view.data;
         st = st == ST_OK ? gpu_launch(c, "matmul_id_lists", &args, sizeof args, list, err) : st;
     }
     st = st == ST_OK ? gpu_launch(c, kernel, &args, sizeof args, grid, err) : st;

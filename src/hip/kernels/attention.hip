@@ -2,38 +2,13 @@
 // same head of K and V, and goes over the keys in tiles: a part of K through LDS to scores, the
 // scores to weights with a running maximum, and V, each number read once, times the weights.
 //
-// ROWS is 8 for prompts and for heads that share K and V, and 1 otherwise. Where there are few
-// groups the keys are split among several; each leaves its sums, its maximum and its share in
-// memory, and attention_join makes one result of them.
+// This is for prompts, and for heads that attention_few does not take. Where there are few groups
+// the keys are split among several; each leaves its sums, its maximum and its share in memory, and
+// attention_join makes one result of them.
+#include "attention.h"
 #include "blocks.h"
-#include "math.h"
 
 enum { PART = 32, LANES = 32 };
-
-DEVICE f32 slope_of(const rk_attention & args, u32 head) {
-    u32 n = args.n_heads_log2;
-    f32 slope = 1, base = head < n ? args.m0 : args.m1;
-    u32 power = n == 0 ? 0 : head < n ? head + 1 : 2 * (head - n) + 1;
-#pragma unroll 1
-    for (; power; power >>= 1) {
-        slope *= power & 1 ? base : 1;
-        base *= base;
-    }
-    return slope;
-}
-
-struct row_at { // of the group's
-    u32 query, head;
-    bool in;
-};
-DEVICE row_at find_row(const rk_attention & args, u32 r, u32 kv_head) {
-    row_at p;
-    p.in = r < args.n_queries * args.share;
-    r = p.in ? r : 0;
-    p.query = r / args.share;
-    p.head = kv_head * args.share + r - p.query * args.share;
-    return p;
-}
 
 template <class K, class V, u32 ROWS, u32 EACH> DEVICE void attention(const rk_attention & args) {
     enum { KEYS = RK_BLOCK * EACH / ROWS, LINE = PART + 1 };
@@ -162,30 +137,13 @@ template <class K, class V, u32 ROWS, u32 EACH> DEVICE void attention(const rk_a
         if (!p.in) {
             continue;
         }
-        bool split = args.n_splits > 1, sink = !split && args.sinks;
-        f32 most = greatest[r], total = share[r], keep = 1;
-        if (sink && args.sinks[p.head] > most) {
-            keep = m_exp(most - args.sinks[p.head]);
-            total = total * keep + 1;
-        } else if (sink) {
-            total += m_exp(args.sinks[p.head] - most);
-        }
-        keep = split ? 1 : total > 0 ? keep / total : 0;
-        u32 row = group_index_y() * args.n_queries * args.share + first_row + r;
-        f32 * left = args.parts + (row * args.n_splits + group_index_z()) * (args.v_size + 2);
-        f32 * y = split ? left
-                        : (f32 *) args.y + p.head * args.y_stride[0] + p.query * args.y_stride[1] +
-                              batch * args.y_stride[2];
+        row_result result = finish_row(args, p, first_row + r, batch, greatest[r], share[r]);
         for (u32 i = t; i < args.v_size; i += RK_BLOCK) {
             f32 sum = 0;
             for (u32 j = 0; j < turns; j++) {
                 sum += k_part[j * args.v_size + i];
             }
-            y[i] = sum * keep;
-        }
-        if (split && t == 0) {
-            left[args.v_size] = most;
-            left[args.v_size + 1] = total;
+            result.y[i] = sum * result.keep;
         }
     }
 }
@@ -193,9 +151,6 @@ template <class K, class V, u32 ROWS, u32 EACH> DEVICE void attention(const rk_a
 #define ATTENTION(kv)                                                                              \
     KERNEL(attention_##kv, rk_attention) {                                                         \
         attention<kv, kv, 8, 2>(args);                                                             \
-    }                                                                                              \
-    KERNEL(attention_one_##kv, rk_attention) {                                                     \
-        attention<kv, kv, 1, 1>(args);                                                             \
     }
 
 #ifndef RK_TYPES

@@ -44,8 +44,8 @@ struct q1_0 { // bits
     __device__ scale scale_at(u32) const {
         return scale_of(2 * half_at(d), -half_at(d));
     }
-    __device__ f32 value(u32 i, u32 j) const {
-        return (f32) bit(q[i / 8], j);
+    __device__ i32 value(u32 i, u32 j) const {
+        return (i32) bit(q[i / 8], j);
     }
 };
 
@@ -55,8 +55,8 @@ struct q2_0 {
     __device__ scale scale_at(u32) const {
         return scale_of(half_at(d), -half_at(d));
     }
-    __device__ f32 value(u32 i, u32 j) const {
-        return (f32) bits2(q[i / 4 + j / 4], j % 4);
+    __device__ i32 value(u32 i, u32 j) const {
+        return (i32) bits2(q[i / 4 + j / 4], j % 4);
     }
 };
 
@@ -66,8 +66,8 @@ struct q4_0 {
     __device__ scale scale_at(u32) const {
         return scale_of(half_at(d), -8 * half_at(d));
     }
-    __device__ f32 value(u32 i, u32 j) const {
-        return (f32) nibble(q, 16, i, j);
+    __device__ i32 value(u32 i, u32 j) const {
+        return (i32) nibble(q, 16, i, j);
     }
 };
 
@@ -77,8 +77,8 @@ struct q4_1 {
     __device__ scale scale_at(u32) const {
         return scale_of(half_at(d), half_at(m));
     }
-    __device__ f32 value(u32 i, u32 j) const {
-        return (f32) nibble(q, 16, i, j);
+    __device__ i32 value(u32 i, u32 j) const {
+        return (i32) nibble(q, 16, i, j);
     }
 };
 
@@ -88,8 +88,8 @@ struct q5_0 {
     __device__ scale scale_at(u32) const {
         return scale_of(half_at(d), -16 * half_at(d));
     }
-    __device__ f32 value(u32 i, u32 j) const {
-        return (f32) (nibble(q, 16, i, j) | bit(high[i / 8], j) << 4);
+    __device__ i32 value(u32 i, u32 j) const {
+        return (i32) (nibble(q, 16, i, j) | bit(high[i / 8], j) << 4);
     }
 };
 
@@ -99,8 +99,8 @@ struct q5_1 {
     __device__ scale scale_at(u32) const {
         return scale_of(half_at(d), half_at(m));
     }
-    __device__ f32 value(u32 i, u32 j) const {
-        return (f32) (nibble(q, 16, i, j) | bit(high[i / 8], j) << 4);
+    __device__ i32 value(u32 i, u32 j) const {
+        return (i32) (nibble(q, 16, i, j) | bit(high[i / 8], j) << 4);
     }
 };
 
@@ -110,18 +110,18 @@ struct q8_0 {
     __device__ scale scale_at(u32) const {
         return scale_of(half_at(d), 0);
     }
-    __device__ f32 value(u32 i, u32 j) const {
-        return (f32) (int8_t) q[i + j];
+    __device__ i32 value(u32 i, u32 j) const {
+        return (i32) (int8_t) q[i + j];
     }
 };
 
 // Numbers that are not evenly spread. A table in registers: one in memory would be a load for each.
-DEVICE f32 uneven(u32 i) {
+DEVICE i32 uneven(u32 i) {
     u32 fours = i / 4 == 0   ? 0xbfad9881
                 : i / 4 == 1 ? 0xf6eaddcf
                 : i / 4 == 2 ? 0x26190d01
                              : 0x71594535;
-    return (f32) (int8_t) (fours >> i % 4 * 8);
+    return (int8_t) (fours >> i % 4 * 8);
 }
 
 struct iq4_nl {
@@ -130,16 +130,16 @@ struct iq4_nl {
     __device__ scale scale_at(u32) const {
         return scale_of(half_at(d), 0);
     }
-    __device__ f32 value(u32 i, u32 j) const {
+    __device__ i32 value(u32 i, u32 j) const {
         return uneven(nibble(q, 16, i, j));
     }
 };
 
 // Twice a float of four bits: sign, 2 of exponent, 1 of fraction.
-DEVICE f32 twice_f4(u32 v) {
+DEVICE i32 twice_f4(u32 v) {
     u32 power = v >> 1 & 3, odd = v & 1;
     i32 twice = power ? (i32) (2 + odd) << (power - 1) : (i32) odd;
-    return (f32) (v & 8 ? -twice : twice);
+    return v & 8 ? -twice : twice;
 }
 
 // With a common power of two, 2^(e - 127).
@@ -150,7 +150,7 @@ struct mxfp4 {
         u32 half = e < 2 ? 0x00200000u << e : (u32) (e - 1) << 23; // 2^(e - 128)
         return scale_of(__builtin_bit_cast(f32, half), 0);
     }
-    __device__ f32 value(u32 i, u32 j) const {
+    __device__ i32 value(u32 i, u32 j) const {
         return twice_f4(nibble(q, 16, i, j));
     }
 };
@@ -165,7 +165,7 @@ struct nvfp4 {
         f32 power = __builtin_bit_cast(f32, (e ? 127 + e - 11 : 127 - 10) << 23);
         return scale_of(none ? 0 : (f32) (e ? 8 + m : m) * power, 0);
     }
-    __device__ f32 value(u32 i, u32 j) const {
+    __device__ i32 value(u32 i, u32 j) const {
         return twice_f4(nibble(q + i / 16 * 8, 8, i % 16, j));
     }
 };
@@ -179,8 +179,8 @@ struct q2_K {
         u32 s = scales[i / 16];
         return scale_of(half_at(d) * (f32) (s & 15), -half_at(min) * (f32) (s >> 4));
     }
-    __device__ f32 value(u32 i, u32 j) const {
-        return (f32) bits2(q[i / 128 * 32 + i % 32 + j], i / 32 % 4);
+    __device__ i32 value(u32 i, u32 j) const {
+        return (i32) bits2(q[i / 128 * 32 + i % 32 + j], i / 32 % 4);
     }
 };
 
@@ -193,9 +193,9 @@ struct q3_K {
         f32 mul = half_at(d) * (f32) ((i32) bits - 32);
         return scale_of(mul, -4 * mul);
     }
-    __device__ f32 value(u32 i, u32 j) const {
+    __device__ i32 value(u32 i, u32 j) const {
         u32 low = bits2(q[i / 128 * 32 + i % 32 + j], i / 32 % 4);
-        return (f32) (low | bit(high[i % 32 + j], i / 32) << 2);
+        return (i32) (low | bit(high[i % 32 + j], i / 32) << 2);
     }
 };
 
@@ -215,8 +215,8 @@ struct q4_K {
     __device__ scale scale_at(u32 i) const {
         return unpack(d, min, scales, i / 32);
     }
-    __device__ f32 value(u32 i, u32 j) const {
-        return (f32) nibble(q + i / 64 * 32, 32, i % 64, j);
+    __device__ i32 value(u32 i, u32 j) const {
+        return (i32) nibble(q + i / 64 * 32, 32, i % 64, j);
     }
 };
 
@@ -226,8 +226,8 @@ struct q5_K {
     __device__ scale scale_at(u32 i) const {
         return unpack(d, min, scales, i / 32);
     }
-    __device__ f32 value(u32 i, u32 j) const {
-        return (f32) (nibble(q + i / 64 * 32, 32, i % 64, j) | bit(high[i % 32 + j], i / 32) << 4);
+    __device__ i32 value(u32 i, u32 j) const {
+        return (i32) (nibble(q + i / 64 * 32, 32, i % 64, j) | bit(high[i % 32 + j], i / 32) << 4);
     }
 };
 
@@ -238,9 +238,9 @@ struct q6_K {
         f32 mul = half_at(d) * (f32) (int8_t) scales[i / 16];
         return scale_of(mul, -32 * mul);
     }
-    __device__ f32 value(u32 i, u32 j) const {
+    __device__ i32 value(u32 i, u32 j) const {
         u32 top = bits2(high[i / 128 * 32 + i % 32 + j], i / 32 % 4);
-        return (f32) (nibble(low + i / 128 * 64, 64, i % 128, j) | top << 4);
+        return (i32) (nibble(low + i / 128 * 64, 64, i % 128, j) | top << 4);
     }
 };
 
@@ -252,7 +252,7 @@ struct iq4_xs {
         u32 bits = (low[part / 2] >> part % 2 * 4 & 15u) | bits2(high[part / 4], part % 4) << 4;
         return scale_of(half_at(d) * (f32) ((i32) bits - 32), 0);
     }
-    __device__ f32 value(u32 i, u32 j) const {
+    __device__ i32 value(u32 i, u32 j) const {
         return uneven(nibble(q + i / 32 * 16, 16, i % 32, j));
     }
 };
@@ -267,7 +267,7 @@ struct tq1_0 {
     __device__ scale scale_at(u32) const {
         return scale_of(half_at(d), -half_at(d));
     }
-    __device__ f32 value(u32 i, u32 j) const {
+    __device__ i32 value(u32 i, u32 j) const {
         u32 k = i + j, byte, digit;
         if (k < 160) {
             byte = q[k % 32];
@@ -280,7 +280,7 @@ struct tq1_0 {
             digit = (k - 240) / 4;
         }
         u32 power = digit == 0 ? 1 : digit == 1 ? 3 : digit == 2 ? 9 : digit == 3 ? 27 : 81;
-        return (f32) ((byte * power & 255) * 3 >> 8);
+        return (i32) ((byte * power & 255) * 3 >> 8);
     }
 };
 
@@ -290,8 +290,8 @@ struct tq2_0 {
     __device__ scale scale_at(u32) const {
         return scale_of(half_at(d), -half_at(d));
     }
-    __device__ f32 value(u32 i, u32 j) const {
-        return (f32) bits2(q[i / 128 * 32 + i % 32 + j], i / 32 % 4);
+    __device__ i32 value(u32 i, u32 j) const {
+        return (i32) bits2(q[i / 128 * 32 + i % 32 + j], i / 32 % 4);
     }
 };
 

@@ -1,15 +1,21 @@
 // compat: one source, three compilers. clang++ alone (ROCM_KERNELS_FREESTANDING: no headers, no
 // device library), hipcc with AMD's headers, and nvcc, for which the same source is CUDA.
 //
-// A kernel is written as KERNEL(name, struct) and gets its arguments as `args`.
+// A kernel is written as KERNEL(name, struct) and gets its arguments as `args`. KERNEL_FOR is one
+// that is to have few enough registers for so many groups at a time on a compute unit.
 #ifndef ROCM_KERNELS_COMPAT_H
 #define ROCM_KERNELS_COMPAT_H
 
 #if defined(ROCM_KERNELS_FREESTANDING)
-#    define __global__           __attribute__((global))
-#    define __device__           __attribute__((device))
-#    define __shared__           __attribute__((shared))
-#    define __launch_bounds__(n) __attribute__((launch_bounds(n)))
+#    define __global__ __attribute__((global))
+#    define __device__ __attribute__((device))
+#    define __shared__ __attribute__((shared))
+// As AMD's headers have it: clang's attribute of that name is CUDA's, and does nothing here.
+#    define LAUNCH_BOUNDS_1(n)                 __attribute__((amdgpu_flat_work_group_size(1, n)))
+#    define LAUNCH_BOUNDS_2(n, m)              LAUNCH_BOUNDS_1(n) __attribute__((amdgpu_waves_per_eu(m)))
+#    define LAUNCH_BOUNDS_OF(a, b, which, ...) which
+#    define __launch_bounds__(...)                                                                 \
+        LAUNCH_BOUNDS_OF(__VA_ARGS__, LAUNCH_BOUNDS_2, LAUNCH_BOUNDS_1, 0)(__VA_ARGS__)
 #elif defined(__CUDACC__) && !defined(__HIP__)
 #    include <cuda_fp16.h>
 #    include <cuda_runtime.h>
@@ -22,6 +28,8 @@
 #define DEVICE static inline __device__
 #define KERNEL(name, arguments)                                                                    \
     extern "C" __global__ __launch_bounds__(RK_BLOCK) void name(struct arguments args)
+#define KERNEL_FOR(groups, name, arguments)                                                        \
+    extern "C" __global__ __launch_bounds__(RK_BLOCK, groups) void name(struct arguments args)
 
 // ---- where we are ----
 
@@ -73,6 +81,17 @@ DEVICE uint32_t global_index(void) {
 
 // ---- other lanes of a wave: all of a row of 32 must be there ----
 
+// What the 32 wrote to LDS they may read from each other.
+DEVICE void lanes_barrier(void) {
+#if defined(__CUDACC__) && !defined(__HIP__)
+    __syncwarp();
+#else
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+    __builtin_amdgcn_wave_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+#endif
+}
+
 #if defined(ROCM_KERNELS_FREESTANDING)
 DEVICE float shuffle_xor(float v, uint32_t mask) {
     uint32_t lane = __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0));
@@ -103,6 +122,34 @@ template <int N> DEVICE float max_lanes(float v) {
         v = other > v ? other : v;
     }
     return v;
+}
+
+// ---- products of bytes ----
+
+// c and four products of signed bytes.
+DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c) {
+#if defined(__CUDACC__) && !defined(__HIP__)
+    return __dp4a((int) a, (int) b, c);
+#elif defined(__GFX11__) || defined(__GFX12__)
+    return __builtin_amdgcn_sudot4(true, (int) a, true, (int) b, c, false);
+#elif defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) ||  \
+    defined(__gfx950__) || defined(__gfx1030__) || defined(__gfx1031__) || defined(__gfx1032__)
+    return __builtin_amdgcn_sdot4((int) a, (int) b, c, false);
+#else
+    for (int i = 0; i < 32; i += 8) {
+        c += (int32_t) (int8_t) (a >> i) * (int32_t) (int8_t) (b >> i);
+    }
+    return c;
+#endif
+}
+
+// Four bytes of two words, from byte 0 to 4 of the first on.
+DEVICE uint32_t word_from(uint32_t low, uint32_t high, uint32_t byte) {
+#if defined(__CUDACC__) && !defined(__HIP__)
+    return __byte_perm(low, high, 0x3210 + byte * 0x1111);
+#else
+    return __builtin_amdgcn_perm(high, low, 0x03020100 + byte * 0x01010101);
+#endif
 }
 
 // ---- types ----
@@ -179,6 +226,20 @@ template <class T> DEVICE T narrow(typename calc<T>::type v) {
 #define FOR_ALL(X, ...) FOR_FLOATS(X, ##__VA_ARGS__) FOR_INTEGERS(X, ##__VA_ARGS__)
 // A family is compiled in parts, so that nobody waits for types that he does not use: who compiles
 // a part defines RK_TYPES. Left alone, a source is all of its family.
+
+// 2^x by the instruction for it: right to a few last places, and 0 where that is less than a normal
+// number.
+DEVICE f32 power_of_2(f32 x) {
+#if defined(__CUDACC__) && !defined(__HIP__)
+    f32 y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#elif defined(ROCM_KERNELS_FREESTANDING)
+    return __builtin_amdgcn_exp2f(x);
+#else
+    return __builtin_exp2f(x);
+#endif
+}
 
 // ---- strided elements ----
 

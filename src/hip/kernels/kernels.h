@@ -21,6 +21,7 @@
 #ifdef ROCM_KERNELS_FREESTANDING // no C library is at hand, and none is needed
 typedef __INT8_TYPE__ int8_t;
 typedef __UINT8_TYPE__ uint8_t;
+typedef __INT16_TYPE__ int16_t;
 typedef __UINT16_TYPE__ uint16_t;
 typedef __INT32_TYPE__ int32_t;
 typedef __UINT32_TYPE__ uint32_t;
@@ -32,8 +33,9 @@ typedef __UINT64_TYPE__ uint64_t;
 
 enum {
     RK_DIMS = 6,
-    RK_BLOCK = 256, // no kernel may be started with more work-items in a group
-    RK_TILE = 64,   // of matmul: rows and columns of the output that one group computes
+    RK_BLOCK = 256,     // no kernel may be started with more work-items in a group
+    RK_TILE = 64,       // of matmul: rows and columns of the output that one group computes
+    RK_TILE_WIDE = 128, // of matmul_wide
 };
 
 // ---- one work-item for each element: grid.x >= n, any group size up to RK_BLOCK ----
@@ -306,7 +308,8 @@ struct rk_node {
 // matmul_<quantized>_f32, of ggml's formats that blocks.h has, q4_0 and so on: rows of a are
 // blocks, and its strides and batches count these; the stride of k is 1, of b too. y[i][j] = sum
 // over k of a[i][k] * b[k][j]. Groups of RK_BLOCK x 1 x 1, grid in groups: x = columns / RK_TILE, y
-// = rows / RK_TILE, both rounded up, z = batches. matvec_*: the same for few columns: grid in
+// = rows / RK_TILE, both rounded up, z = batches. matmul_wide_*: the same with RK_TILE_WIDE, of all
+// but f64 and quantized types. matvec_*: the same for few columns: grid in
 // groups x = rows, y = columns, z = batches; groups are a power of two up to RK_BLOCK. Batch z is
 // (z % dims[0], z / dims[0]); a's is each divided by a_share, so that one matrix a may serve
 // several b.
@@ -321,6 +324,21 @@ struct rk_matmul {
     uint32_t a_batch[2], b_batch[2], y_batch[2];
     const void *a, *b;
     void * y;
+};
+
+// columns_q8: b of f32 to bytes, as ggml's CPU has it for products with quantized rows: of each 32
+// numbers along k the scale d is their greatest size / 127, and a byte is a number / d, rounded. y
+// holds all columns, batch by batch, each RK_Q8_BYTES long: n_inner bytes, then an rk_scale for
+// each 32 of them. Grid: x >= n_inner / 4, y = columns, z = batches; groups are a multiple of 32.
+// matvec_<quantized>_q8: the product of up to RK_COLUMNS of such columns, which b holds; a's rows
+// are read once. matvec_one_<quantized>_q8 the same for one column. Groups of RK_BLOCK; grid in
+// groups x = rows / RK_ROWS, y = columns / RK_COLUMNS, both rounded up, z = batches. 16 bytes that
+// hold a byte of a are there as a whole.
+enum { RK_COLUMNS = 8, RK_ROWS = 16 };
+#define RK_Q8_BYTES(inner) (((inner) / 32 * 40 + 15) / 16 * 16)
+struct rk_scale {
+    float d;
+    int16_t sums[2]; // of the first 16 bytes, and of the others
 };
 
 // matmul_id_<a>_f32, matvec_id_<a>_f32: the same for b and y of f32 where each column has a matrix
@@ -340,14 +358,19 @@ struct rk_matmul_id {
 
 // ---- attention ----
 
-// attention_<type>, attention_one_<type>: ggml's FLASH_ATTN_EXT, K and V of the type, which is a
-// float or quantized, Q and y of f32. y = softmax(scale * Q K + slope * mask) V, with
-// cap * tanh(scale * Q K) where cap is not 0. Slopes and sinks are softmax's. Strides are of
-// keys or queries, heads and batches (y: heads, queries, batches), in elements or blocks; rows are
-// contiguous. Groups of RK_BLOCK; grid in groups: x = n_queries * share / 8, rounded up, or
-// n_queries * share for attention_one; y = n_kv_heads * batches; z = n_splits.
-// attention_join: behind either where n_splits is more than 1; a group for each of all rows.
-enum { RK_HEAD = 576 }; // k_size and v_size are multiples of 4 up to it
+// attention_<type>, attention_few_<type>, attention_one_<type>: ggml's FLASH_ATTN_EXT, K and V of
+// the type, which is a float or quantized, Q and y of f32. y = softmax(scale * Q K + slope * mask)
+// V, with cap * tanh(scale * Q K) where cap is not 0. Slopes and sinks are softmax's. Strides are
+// of keys or queries, heads and batches (y: heads, queries, batches), in elements or blocks; rows
+// are contiguous. Groups of RK_BLOCK; grid in groups: x = n_queries * share / 8, rounded up, or /
+// RK_FEW_ROWS, rounded up, for attention_few, or n_queries * share for attention_one; y =
+// n_kv_heads * batches; z = n_splits.
+// attention_join: behind any where n_splits is more than 1; a group for each of all rows.
+enum {
+    RK_HEAD = 576,     // k_size and v_size are multiples of 4 up to it
+    RK_FEW_HEAD = 256, // and of 8 up to it of attention_few and attention_one
+    RK_FEW_ROWS = 4,
+};
 struct rk_attention {
     uint32_t k_size, v_size;
     uint32_t n_queries, n_keys;

@@ -7,12 +7,6 @@
 
 template <class Q> struct quantized {
     enum { STEP = 8 };
-    static __device__ f32 at(const Q * from, u32 line, u32 line_stride, u32 k, u32) {
-        const Q & block = from[line * line_stride + k / Q::LENGTH];
-        u32 i = k % Q::LENGTH / STEP * STEP;
-        scale s = block.scale_at(i);
-        return block.value(i, k % STEP) * s.mul + s.add;
-    }
     template <class C> static __device__ C dot(const Q * row, u32, const f32 * column, u32, u32 k) {
         const Q & block = row[k / Q::LENGTH];
         u32 i = k % Q::LENGTH;
@@ -28,8 +22,35 @@ template <class Q> struct quantized {
     }
 };
 
+// A piece is numbers that share a scale.
+template <class Q> struct quantized_piece {
+    f32 made[8];
+    __device__ void fetch(const Q * line, u32 k, u32, u32 n_inner, bool whole) {
+        bool in = whole && k < n_inner;
+        const Q & block = line[in ? k / Q::LENGTH : 0];
+        scale s = scale_of(0, 0);
+        if (in) {
+            s = block.scale_at(k % Q::LENGTH);
+        }
+#pragma unroll
+        for (u32 j = 0; j < 8; j++) {
+            made[j] = 0;
+            if (in) {
+                made[j] = block.value(k % Q::LENGTH, j) * s.mul + s.add;
+            }
+        }
+    }
+    __device__ f32 at(u32 i) const {
+        return made[i];
+    }
+    static __device__ bool is_whole(const Q * line, u32) {
+        return line != 0;
+    }
+};
+
 #define QUANTIZED(name)                                                                            \
-    template <> struct matrix<name> : quantized<name> {};
+    template <> struct matrix<name> : quantized<name> {};                                          \
+    template <> struct piece<name, 8> : quantized_piece<name> {};
 FOR_BLOCKS(QUANTIZED)
 
 #endif

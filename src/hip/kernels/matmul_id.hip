@@ -26,10 +26,11 @@ template <class A> DEVICE void matvec_id(const rk_matmul_id & args) {
 }
 
 template <class A> DEVICE void matmul_id(const rk_matmul_id & args) {
-    __shared__ f32 a_strip[DEPTH][LINE];
-    __shared__ f32 b_strip[DEPTH][LINE];
+    typedef square<A, f32, f32, RK_TILE / 16> S;
+    __shared__ typename S::strips strips;
     __shared__ pair_place places[RK_TILE];
-    u32 expert = group_index_z(), t = thread_index(), inner = args.m.n_inner;
+    S s;
+    u32 expert = group_index_z(), t = thread_index();
     u32 row = group_index_y() * RK_TILE, column = group_index() * RK_TILE;
     const u32 * list = args.lists + args.n_experts + expert * args.m.n_columns;
     u32 n_columns = args.lists[expert];
@@ -39,35 +40,21 @@ template <class A> DEVICE void matmul_id(const rk_matmul_id & args) {
     if (t < RK_TILE && column + t < n_columns) {
         places[t] = find_pair(args, list[column + t]);
     }
-    const A * a = (const A *) args.m.a + expert * args.m.a_batch[0];
-    const f32 * b = (const f32 *) args.m.b;
-    u32 my_row = t / 16 * EACH, my_column = t % 16 * EACH;
-    f32 sum[EACH][EACH] = {};
-    for (u32 k = 0; k < inner; k += DEPTH) {
-        barrier(); // nobody reads the strips any more, and places are known
-        fetch_strip(a_strip, a, row, args.m.n_rows, args.m.a_stride[0], k, inner,
-                    args.m.a_stride[1]);
-        for (u32 e = 0; e < DEPTH * RK_TILE / RK_BLOCK; e++) {
-            u32 i = t + e * RK_BLOCK, d = i % DEPTH, l = i / DEPTH;
-            bool in = column + l < n_columns && k + d < inner;
-            b_strip[d][l] = in ? b[places[l].b + (k + d) * args.m.b_stride[0]] : 0;
-        }
-        barrier();
-#pragma unroll 4
-        for (u32 d = 0; d < DEPTH; d++) {
-            for (int i = 0; i < EACH; i++) {
-                for (int j = 0; j < EACH; j++) {
-                    sum[i][j] += a_strip[d][my_row + i] * b_strip[d][my_column + j];
-                }
-            }
-        }
-    }
+    barrier();
+    u32 r = row + S::my_line(args.m.a_stride[1]), c = S::my_line(args.m.b_stride[0]);
+    const A * a = (const A *) args.m.a + expert * args.m.a_batch[0] + r * args.m.a_stride[0];
+    const f32 * b = column + c < n_columns ? (const f32 *) args.m.b + places[c].b : 0;
+    s.run(strips, r < args.m.n_rows ? a : 0, args.m.a_stride[1], b, args.m.b_stride[0],
+          args.m.n_inner);
     f32 * y = (f32 *) args.m.y;
-    for (u32 i = 0; i < EACH; i++) {
-        for (u32 j = 0; j < EACH; j++) {
-            u32 r = row + my_row + i;
-            if (r < args.m.n_rows && column + my_column + j < n_columns) {
-                y[places[my_column + j].y + r * args.m.y_stride[0]] = sum[i][j];
+#pragma unroll
+    for (u32 j = 0; j < RK_TILE / 16; j++) {
+        c = S::my_column(j);
+#pragma unroll
+        for (u32 i = 0; i < RK_TILE / 16; i++) {
+            r = row + S::my_row(i);
+            if (r < args.m.n_rows && column + c < n_columns) {
+                y[places[c].y + r * args.m.y_stride[0]] = s.sum[i][j];
             }
         }
     }
