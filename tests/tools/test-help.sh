@@ -7,7 +7,8 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 failed=0
-for program in bench-client bench-gen bench-gfx bench-graph bench-hip bench-npu bench-ops bench-store bench-mul-mat; do
+for program in bench-client bench-core bench-gen bench-gfx bench-graph bench-hip bench-npu bench-ops bench-store \
+    bench-mul-mat; do
     [ -x "$bin/$program" ] || continue
     timeout 10 "$bin/$program" --help >help 2>&1 || { echo "$program --help ends with $?"; failed=1; }
     grep -q "^usage: $program" help || { echo "$program --help: $(head -n 1 help)"; failed=1; }

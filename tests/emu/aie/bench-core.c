@@ -198,6 +198,13 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(scalar_loop),    cmocka_unit_test(bf16_matrix),
         cmocka_unit_test(i8_matrix),
     };
+    if (argc > 1 && argv[1][0] == '-') {
+        bool help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
+        fprintf(help ? stdout : stderr, "usage: bench-core [PATTERN]\n\n"
+                                        "Measures how fast an emulated core is. The pattern, as "
+                                        "f32_*, chooses loops.\n");
+        return help ? 0 : 2;
+    }
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
