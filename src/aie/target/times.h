@@ -25,6 +25,8 @@ struct aie_likely_times {
     int memory_tenths; // of a byte that host memory brings or takes in a cycle
     int edges;         // before the first slice and behind the last one, with all columns
     int gemm_edges;    // the same of gemm, which has more cores to be told
+    int rows;          // of weights that all columns take at a time,
+    int gemm_rows;     // and gemm: fewer take as long
     int load;          // of a PDI
     int gemm_slice;    // gemm: a slice of 64 k, whatever its rows of b,
     int gemm_row;      // more for each of these,
@@ -37,11 +39,12 @@ struct aie_times {
     int core_factor;  // the cores' figures below are aie2's; on this chip times so much
 
     // The instruction stream and PDIs.
-    int start;      // before the first word and behind the last
-    int column;     // for telling a column
-    int again;      // for telling it again, when it is done
-    int load;       // three quarters of what loading a PDI takes: what another one must save
-    int mixed_most; // of attention, to run among the decoder's programs
+    int start;         // before the first word and behind the last
+    int column;        // for telling a column
+    int again;         // for telling it again, when it is done
+    int load;          // three quarters of what loading a PDI takes: what another one must save
+    int mixed_most;    // of attention, to run among the decoder's programs,
+    int mixed_queries; // of so many queries: those whose products stay there, too
 
     // Elementwise, rows, moves.
     struct aie_word_times plain, heavy; // one loop that is no series; all else

@@ -2,25 +2,33 @@
 // and the PDIs that they make the array load. Products follow products of the same kind: a plan
 // whose kernels are all on one PDI finds it there, but for what the rest of a layer, on the
 // decoder's, costs them all. All sizes of a model's products are to go one way, and those of its
-// keys and values are small: so rows of weights count as at least as many as these are long, and
-// what packs b, which such products share, but once.
+// keys and values are small: so rows of weights count as at least as many as these are long, up
+// from what the array takes at a time; but what a kernel takes at its edges as often as there are
+// kernels, and what packs b, which such products share, once.
 #include "mat.h"
 
 #include "aie/plan/programs.h"
 #include "aie/target/times.h"
 
-enum { SHARED_BY = 2 }; // products, on average: query, key and value; gate and up; one; one
+// A layer's seven products leave the decoder's PDI four times, and it is loaded again behind each:
+// query, key and value; one; gate and up; one.
+enum { LOADS = 8, PRODUCTS = 7 };
 
 struct sum {
     const struct mat_world * world;
     const struct aie_program *first, *at; // PDIs of the array
     uint64_t cycles, loads;
+    uint64_t edges; // of the cycles: what kernels take however long they are
 };
 
 static void add(struct sum * s, const struct kernel_spec * spec) {
+    const struct aie_likely_times * t = &aie_times(s->world->arch)->likely;
     const struct aie_program * wanted;
-    s->cycles += store_likely(s->world->store, spec, &wanted);
+    uint64_t cycles = store_likely(s->world->store, spec, &wanted);
+    s->cycles += cycles;
     if (wanted) {
+        uint64_t edges = (uint64_t) (aie_program_is_mixed(wanted) ? t->edges : t->gemm_edges);
+        s->edges += edges < cycles ? edges : cycles;
         s->loads += s->at && wanted != s->at;
         s->first = s->first ? s->first : wanted;
         s->at = wanted;
@@ -45,6 +53,7 @@ uint64_t mat_cost(const struct mat_world * w, const struct mat_plan * p) {
     const int64_t k = p->a.kernel.ne[0], m = p->result.kernel.ne[0];
     add_operand(&s, &p->b);
     const uint64_t packing = s.cycles;
+    s.edges = 0;
     if (!mat_begins_piece(p, &at)) {
         add_operand(&s, &p->a);
     }
@@ -56,10 +65,12 @@ uint64_t mat_cost(const struct mat_world * w, const struct mat_plan * p) {
         }
         add(&s, &spec);
     } while (mat_next(p, &at));
-    uint64_t larger = m < k ? (uint64_t) k : (uint64_t) m;
-    uint64_t load = (uint64_t) aie_times(w->arch)->likely.load;
+    const struct aie_likely_times * t = &aie_times(w->arch)->likely;
+    const uint64_t load = (uint64_t) t->load, work = s.cycles - packing - s.edges;
     s.loads += s.at != s.first; // the next product's
     bool leaves = s.at && s.at != &aie_programs[AIE_PROGRAM_DECODER];
-    return (s.cycles - packing) / (uint64_t) m * larger + packing + s.loads * load +
-           (leaves ? load / SHARED_BY : 0);
+    int64_t step = s.at && aie_program_is_mixed(s.at) ? t->rows : t->gemm_rows;
+    int64_t rows = (m + step - 1) / step * step;
+    return (rows < k ? work / (uint64_t) rows * (uint64_t) k : work) + s.edges + packing +
+           s.loads * load + (leaves ? load * LOADS / PRODUCTS : 0);
 }

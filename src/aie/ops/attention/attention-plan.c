@@ -271,8 +271,8 @@ static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
     lone.one_channel = true;
     lone.even = p->last_keys == p->keys && p->blocks <= 2 * AT_MOST_RUNS;
     lone.turns = lone.even ? p->blocks : p->turns;
-    if (!lone.columns || p->part || p->queries > AT_FEW_QUERIES || spec->params[AT_ARG_MAX_BIAS] ||
-        (!lone.even && p->turns > AT_MOST_RUNS)) {
+    if (!lone.columns || p->part || p->queries > aie_times(spec->arch)->mixed_queries ||
+        spec->params[AT_ARG_MAX_BIAS] || (!lone.even && p->turns > AT_MOST_RUNS)) {
         return;
     }
     int64_t queries = p->item_queries, heads = p->item_heads, fewer = (heads + 1) / 2;

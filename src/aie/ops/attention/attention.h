@@ -45,7 +45,6 @@ enum { AT_PART_WORDS = 32 }; // behind a row of a part: 16 lanes of the largest,
 enum {
     AT_CORES = 4,
     AT_FEW_ROWS = 8,    // of an item that shares its column with another
-    AT_FEW_QUERIES = 8, // of one among other programs: users of a server, drafted tokens
     AT_PASSING = 1024,  // words of the buffer that nobody reads
     AT_LANES = 16,      // numbers of a vector of f32, on every target
     AT_MOST_KEYS = 128, // of a block
