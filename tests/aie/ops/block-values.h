@@ -87,12 +87,22 @@ static inline struct block_number block_q3_K(const uint8_t * block, int i) {
     return (struct block_number){.q = q, .a = a, .b = 4 * a, .d = d, .dmin = d};
 }
 
+static const int8_t block_iq4_values[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                          1,    13,   25,  38,  53,  69,  89,  113};
+
+static inline struct block_number block_iq4_xs(const uint8_t * block, int i) {
+    int group = i / 32, high = (block[2] | block[3] << 8) >> 2 * group & 3;
+    int a = ((block[4 + group / 2] >> 4 * (group % 2) & 15) | high << 4) - 32;
+    int place = block[8 + group * 16 + i % 16] >> (i % 32 < 16 ? 0 : 4) & 15;
+    return (struct block_number){block_iq4_values[place], a, 0, block_f16(block), 0};
+}
+
 static inline struct block_number block_number(enum kernel_blocks kind, const uint8_t * block,
                                                int i) {
-    static const int8_t iq4_nl[] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                    1,    13,   25,  38,  53,  69,  89,  113};
     static const int8_t mxfp4[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     switch (kind) {
+    case KERNEL_IQ4_XS:
+        return block_iq4_xs(block, i);
     case KERNEL_Q3_K:
         return block_q3_K(block, i);
     case KERNEL_Q2_K:
@@ -106,8 +116,8 @@ static inline struct block_number block_number(enum kernel_blocks kind, const ui
         return (struct block_number){block[4 + i % 16] >> (i < 16 ? 0 : 4) & 15, 1, -1,
                                      block_f16(block), block_f16(block + 2)};
     case KERNEL_IQ4_NL:
-        return (struct block_number){iq4_nl[block[2 + i % 16] >> (i < 16 ? 0 : 4) & 15], 1, 0,
-                                     block_f16(block), 0};
+        return (struct block_number){block_iq4_values[block[2 + i % 16] >> (i < 16 ? 0 : 4) & 15],
+                                     1, 0, block_f16(block), 0};
     case KERNEL_MXFP4:
         return (struct block_number){mxfp4[block[1 + i % 16] >> (i < 16 ? 0 : 4) & 15], 1, 0,
                                      ldexp(1, block[0] - 128), 0};

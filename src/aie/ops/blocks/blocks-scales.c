@@ -29,6 +29,16 @@ static void by_groups(struct writer * w, const struct asm_reg pick[2], const str
     }
 }
 
+// Of such vectors one byte of 64 rows; two registers tell which, a shuffle for each bit.
+static struct asm_reg byte_of(struct writer * w, struct asm_reg low, struct asm_reg high,
+                              const struct asm_reg v[4]) {
+    struct asm_reg two[2];
+    for (int i = 0; i < 2; i++) {
+        two[i] = shuffled(w, v[2 * i], v[2 * i + 1], low);
+    }
+    return shuffled(w, two[0], two[1], high);
+}
+
 static void load_word(struct writer * w, struct asm_reg from, struct asm_reg v[4]) {
     for (int i = 0; i < 4; i++) {
         v[i] = asm_local(w->p, ASM_X);
@@ -112,6 +122,49 @@ static void scales_q3_K(struct quant * q, bool above) {
 void blocks_scales_q3_K(struct quant * q) {
     scales_q3_K(q, false);
     scales_q3_K(q, true);
+}
+
+// Slice s has both of its scales in byte s of the second word, half a byte each, and above them
+// twice two bits in half s of the two bytes behind d.
+void blocks_scales_iq4_xs(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    struct asm_reg from = q->pointers[0], to = q->pointers[1], pick[2], v[4], low[2], n[2];
+    struct asm_reg here[2] = {take(w, ASM_MASK), take(w, ASM_MASK)}; // bits of the slice's number
+    struct asm_reg bits = take_splat(w, LANE_8, 3 << 4);
+    for (int i = 0; i < 2; i++) {
+        pick[i] = take_set(w, ASM_MASK, EVEN_8 + i);
+    }
+    ready(w);
+    emit_nibbles_begin(p);
+    find_block(w, from);
+    struct asm_reg slice = slice_number(w);
+    emit_copy(p, here[0], sum_of(w, masked(w, slice, 1), EVEN_8));
+    emit_copy(p, here[1], sum_of(w, shifted(w, slice, -1), EVEN_8));
+    emit_copy(p, from, sum_of(w, q->number, WORD));
+    emit_set(p, to, address(w, MM_LONG_SIX));
+    load_word(w, from, v);
+    nibbles_of(w, pick, byte_of(w, here[0], here[1], v), low);
+    emit_copy(p, from, q->number);
+    load_word(w, from, v);
+    struct asm_reg bytes = byte_of(w, here[1], pick[1], v);
+    for (int i = 0; i < 2; i++) {
+        n[i] = asm_local(p, ASM_X);
+        emit_nibbles(p, n[i], asm_half(bytes, i));
+    }
+    struct asm_reg above = shuffled(w, n[0], n[1], here[0]);
+    for (int up = 1; up <= 4; up++) { // the second one's two bits are where they belong first
+        struct asm_reg next = asm_local(p, ASM_X);
+        emit_lanes(p, LANE_ADD, LANE_8, next, above, above);
+        above = next;
+        if (up % 2 == 0) {
+            struct asm_reg part = asm_local(p, ASM_X), scale = asm_local(p, ASM_X);
+            emit_lanes(p, LANE_AND, LANE_8, part, above, bits);
+            emit_lanes(p, LANE_ADD, LANE_8, scale, low[up == 2], part);
+            emit_store(p, MEM_SIX, scale, to, (up == 2) * MM_TILE);
+        }
+    }
+    end(w);
 }
 
 // ---- factors ----
