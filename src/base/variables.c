@@ -54,7 +54,7 @@ const struct variable variables[] = {
      .meaning = "consecutive kernels on one PDI are sent as one dispatch, the default; 0 sends each alone"},
     {"GGML_HSA_PANELS", FLAG, .meaning = "0: weights stay in memory row by row, as ggml has them"},
     {"GGML_HSA_PLANES", FLAG,
-     .meaning = "1: q4_1, q5_0, q5_1, q2_K and q3_K weights are read as they are, not kept as bf16; for models that have no other types"},
+     .meaning = "1: q4_1, q5_0, q5_1, q2_K, q3_K and iq4_xs weights are read as they are, not kept as bf16; for models that have no other types"},
     {"GGML_HSA_WAIT_LIMIT", NUMBER, .most = 1000000,
      .meaning = "seconds that a device may give no sign of life before its graph fails; default 60, no limit for an emulated one; 0: none"},
     {"GGML_HSA_FLUSH", WORD, .words = "touched declared", .said = true,
