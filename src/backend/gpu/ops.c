@@ -1,6 +1,6 @@
 // ops: nodes that a kernel takes as they are, by the table in ops.def. A graph may come from
 // elsewhere and a kernel believes what it is told, so that shapes and parameters are looked at
-// here first, each op's by a function of its own.
+// here first, each op's by a function of its own or by what its row says.
 #include "gpu.h"
 
 #include "hip/kernels/kernels.h"
@@ -92,16 +92,6 @@ static bool sgd(const struct ggml_tensor * n, struct work * w) {
 static bool add_id(const struct ggml_tensor * n, struct work * w) {
     return alike(n, w) && IN(1)->ne[0] == n->ne[0] && n->ne[3] == 1 && IN(2)->ne[0] == n->ne[1] &&
            IN(2)->ne[1] == n->ne[2];
-}
-
-static bool arange(const struct ggml_tensor * n, struct work * w) {
-    return elements(n, w) && ggml_nelements(n) == n->ne[0];
-}
-
-static bool diag(const struct ggml_tensor * n, struct work * w) {
-    const struct ggml_tensor * x = IN(0);
-    return elements(n, w) && x->ne[1] == 1 && n->ne[0] == x->ne[0] && n->ne[1] == x->ne[0] &&
-           n->ne[2] == x->ne[2] && n->ne[3] == x->ne[3];
 }
 
 static bool pad(const struct ggml_tensor * n, struct work * w) {
@@ -324,14 +314,25 @@ static bool pool_2d(const struct ggml_tensor * n, struct work * w) {
 
 // ---- every one ----
 
+#define NODE(...)
+#define NODE_WHERE(op, types, in_place, ...)                                                       \
+    static bool fits_##op(const struct ggml_tensor * n, struct work * w) {                         \
+        return elements(n, w) && (__VA_ARGS__);                                                    \
+    }
+#include "ops.def"
+#undef NODE_WHERE
+#undef NODE
+
 static const struct op {
     enum ggml_op op;
     const char *name, *types;
     int in_place;
     bool (*fits)(const struct ggml_tensor * node, struct work * w);
 } ops[] = {
-#define NODE(op, types, in_place, shape) {GGML_OP_##op, #op, types, in_place, shape},
+#define NODE(op, types, in_place, shape)     {GGML_OP_##op, #op, types, in_place, shape},
+#define NODE_WHERE(op, types, in_place, ...) {GGML_OP_##op, #op, types, in_place, fits_##op},
 #include "ops.def"
+#undef NODE_WHERE
 #undef NODE
 };
 
