@@ -7,8 +7,8 @@
 #include <float.h>
 
 enum { X, Y, Z, AXES };
-enum { MOST_SEEN = 2048 };   // elements of a convolution's window, with all channels
-enum { POOL_MAX, POOL_AVG }; // as ggml counts them
+enum { MOST_SEEN = 1 << 20 }; // elements of a convolution's window, with all channels
+enum { POOL_MAX, POOL_AVG };  // as ggml counts them
 
 struct axis {
     int64_t in, out, taps;         // elements of the image, places and elements of the window
@@ -199,8 +199,6 @@ static void convolve(struct steps * s, const struct window * w, int64_t filters,
                    ggml_nelements(s->node) == n * filters * w->images &&
                    ggml_nelements(s->node->src[0]) == k * filters,
                "datatypes or shapes");
-    // Rows of 3,025 elements came to a stream that fills a memtile's queue.
-    steps_need(s, k <= MOST_SEEN, "a window of so many elements");
     struct view seen = steps_temp(s, GGML_TYPE_F32, k, n, 1, 1);
     struct window one = *w;
     one.images = 1;

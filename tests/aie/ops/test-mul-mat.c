@@ -59,6 +59,20 @@ static void test_bf16(void ** state) {
     all_shapes(DTYPE_BF16);
 }
 
+// Rows of a length whose chunks are so short that a step of one tile has 379 of them: two tasks,
+// and one for x, of which a queue does not hold those of two steps.
+static void test_rounds(void ** state) {
+    (void) state;
+    static const struct shape steps[] = {{1024, 1, 9096, 1, 1, 1, 1, 0, 0, 0},
+                                         {500, 8, 8144, 1, 1, 1, 1, 0, 0, 0}};
+    struct rig r;
+    rig_open(&r);
+    for (int i = 0; i < (RIG_EVERY > 1 ? 1 : 2); i++) {
+        run_spec(&r, spec_with(DTYPE_BF16, DTYPE_BF16, &steps[i]), &steps[i]);
+    }
+    rig_close(&r);
+}
+
 // Operands that the cores make bf16, one, the other, both; only where there are few rows of b.
 static void test_raw(void ** state) {
     (void) state;
@@ -675,14 +689,23 @@ int main(int argc, char ** argv) {
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_number), cmocka_unit_test(test_no_numbers),
-        cmocka_unit_test(test_wide_blocks), cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_many_blocks), cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_i8),          cmocka_unit_test(test_i16),
-        cmocka_unit_test(test_leftovers),   cmocka_unit_test(test_specials),
-        cmocka_unit_test(test_banks),       cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_columns),     cmocka_unit_test(test_raw),
-        cmocka_unit_test(test_shared),      cmocka_unit_test(test_tasks_between),
+        cmocka_unit_test(test_each_number),
+        cmocka_unit_test(test_no_numbers),
+        cmocka_unit_test(test_wide_blocks),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_many_blocks),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_i8),
+        cmocka_unit_test(test_i16),
+        cmocka_unit_test(test_leftovers),
+        cmocka_unit_test(test_specials),
+        cmocka_unit_test(test_banks),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_raw),
+        cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_tasks_between),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

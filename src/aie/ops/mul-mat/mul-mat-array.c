@@ -6,8 +6,8 @@
 // Descriptors of cores and memtiles are written once; buffers take turns by their iteration. The
 // work is done in steps: a step points the shims' descriptors at rows of a, b and dst. Two steps
 // are in flight, with descriptors of their own; a step begins when the one before the last is
-// complete. Tasks of cores and memtiles know nothing of steps; they are pushed for as many steps
-// together as a task can hold.
+// complete, or the last one, where a queue does not hold the tasks of two. Tasks of cores and
+// memtiles know nothing of steps; they are pushed for as many steps together as a task can hold.
 //
 // An operation of the instruction stream takes as long as a hundred bundles. Neighbouring
 // descriptors are written by one, and what leads the first words to the cores comes before all that
@@ -231,10 +231,27 @@ static void write_outputs(const struct design * d, int64_t i, const struct mm_st
     }
 }
 
+// Of gemv channel 0 of a memtile has the most tasks: x, where a does not follow it in one chain,
+// and a, whose runs may be more than one task holds. Such steps are groups of their own.
+static int64_t steps_in_flight(const struct design * d) {
+    const struct mm_plan * p = &d->plan;
+    bool chain = !p->x_stays && p->y.rounds == 1;
+    if (!p->is_vector || chain) {
+        return 2;
+    }
+    int64_t tasks = 0;
+    for (int64_t i = 0; i < p->steps; i++) {
+        int64_t runs = mm_plan_step(p, d->spec, i).tiles * p->y.rounds;
+        int64_t needed = 1 + ops_parts(runs, ARRAY_MAX_REPEAT);
+        tasks = needed > tasks ? needed : tasks;
+    }
+    return 2 * tasks <= ARRAY_QUEUE_DEPTH ? 2 : 1;
+}
+
 static void write_stream(const struct design * d) {
-    int64_t steps = d->plan.steps, group_end = 0;
+    int64_t steps = d->plan.steps, group_end = 0, ahead = steps_in_flight(d);
     for (int64_t i = 0; i < steps; i++) {
-        if (i >= 2) {
+        if (i >= ahead) {
             wait_step(d);
         }
         struct mm_step s = mm_plan_step(&d->plan, d->spec, i);
@@ -243,7 +260,7 @@ static void write_stream(const struct design * d) {
         write_inputs(d, i, &s, &g);
         write_outputs(d, i, &s, &g);
     }
-    for (int64_t i = steps < 2 ? steps : 2; i > 0; i--) {
+    for (int64_t i = steps < ahead ? steps : ahead; i > 0; i--) {
         wait_step(d);
     }
     for (int col = 0; col < d->plan.columns; col++) {

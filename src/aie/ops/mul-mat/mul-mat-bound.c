@@ -75,6 +75,17 @@ static uint64_t of_blocks(const struct kernel_spec * spec) {
     return (rounds * (uint64_t) (b->ne[0] / 64 + 1) * each + (uint64_t) t->batch) * batches(spec);
 }
 
+// Long rows that are no whole slices come in equal pieces, each with its zeros. How many times
+// longer that takes where there are but short ones.
+static uint64_t short_pieces(int64_t k) {
+    enum { WHOLE_K = 8, MOST = 64, LONG = 9 };
+    int64_t blocks = k / WHOLE_K, piece = 1;
+    for (int64_t b = 2; b <= MOST; b++) {
+        piece = blocks % b ? piece : b;
+    }
+    return (uint64_t) (piece < LONG ? (LONG + piece - 1) / piece : 1);
+}
+
 static uint64_t of_numbers(const struct kernel_spec * spec) {
     const struct aie_times * t = aie_times(spec->arch);
     const struct tensor * out = &spec->output;
@@ -85,8 +96,10 @@ static uint64_t of_numbers(const struct kernel_spec * spec) {
                     (uint64_t) (in == DTYPE_I8    ? t->macs_i8
                                 : in == DTYPE_I16 ? t->macs_i16
                                                   : t->macs_bf16);
+    uint64_t longer = 1;
     if (k > CHAINED_K && (int64_t) k != spec->inputs[0].ne[0]) { // each piece ends in zeros
         macs *= 3;
+        longer = short_pieces(spec->inputs[0].ne[0]);
     }
     uint64_t moved =
         (bound_words(&spec->inputs[0]) + bound_words(&spec->inputs[1]) + bound_words(out)) /
@@ -100,7 +113,8 @@ static uint64_t of_numbers(const struct kernel_spec * spec) {
     // both.
     uint64_t brought =
         results * k * (uint64_t) dtype_size(in) * SHORT_RUNS / 128 / (uint64_t) t->memory_bytes;
-    uint64_t most = brought > macs * 7 / 4 ? brought : macs * 7 / 4;
+    uint64_t most = (brought > macs * 7 / 4 ? brought : macs * 7 / 4) * longer;
+    moved *= longer;
     if (spec->columns) { // of which there are as many rows of cores, up to four
         uint64_t rows = spec->columns < BOUND_CORES ? (uint64_t) spec->columns : BOUND_CORES;
         return (most + moved) * (uint64_t) aie_target(spec->arch)->columns * BOUND_CORES /
