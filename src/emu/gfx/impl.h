@@ -293,9 +293,12 @@ static inline void gfx_fence(struct gfx_wave * w) {
 #endif
 }
 
-// What a load of 1 or 2 bytes makes of a register that held `old`.
-static GFX_INLINE uint32_t gfx_extend(enum gfx_mem_form form, uint32_t bytes, uint32_t v,
-                                      uint32_t old) {
+// What a load of 1 or 2 bytes makes of a register that held `old`. gfx90a and gfx942, whose
+// registers have error correction, write them whole: a load of a half leaves zeros in the other
+// one.
+static GFX_INLINE uint32_t gfx_extend(const struct gfx_wave * w, enum gfx_mem_form form,
+                                      uint32_t bytes, uint32_t v, uint32_t old) {
+    old = w->worker->gpu->config.arch >= GFX_1100 ? old : 0;
     uint32_t s = bytes == 1 ? (uint32_t) (int8_t) v : (uint32_t) (int16_t) v;
     switch (form) {
     case GFX_X_SIGN:

@@ -93,7 +93,7 @@ static void narrow(struct gfx_wave * w, const struct gfx_inst * in, uint64_t exe
         if (info->kind == GFX_M_LOAD) {
             uint32_t * d = &w->v[in->dst.reg][i];
             uint32_t v = p[0] | (info->bytes == 2 ? (uint32_t) p[1] << 8 : 0);
-            *d = gfx_extend(info->form, info->bytes, v, *d);
+            *d = gfx_extend(w, info->form, info->bytes, v, *d);
             continue;
         }
         uint32_t v = w->v[in->src[1].reg][i] >> (info->form == GFX_X_D16_HI ? 16 : 0);

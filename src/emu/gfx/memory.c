@@ -145,7 +145,7 @@ static bool buffer_addresses(struct gfx_wave * w, const struct gfx_inst * in, st
         }
         uint64_t whole = (uint64_t) at + (index ? (uint64_t) index[i] * stride : 0);
         bool inside = index ? index[i] < size && at + bytes <= stride
-                            : whole + bytes <= size; // raw buffers: bytes
+                            : soffset + whole + bytes <= size; // raw buffers: bytes, all offsets
         a->addr[i] = base + soffset + whole;
         if (!inside) {
             a->exec &= ~(UINT64_C(1) << i); // loads give 0, stores are dropped
@@ -259,11 +259,11 @@ static bool load_lanes(struct gfx_wave * w, const struct gfx_inst * in, const st
             rows[0][i] = (uint32_t) v;
             rows[1][i] = (uint32_t) (v >> 32);
         } else if (bytes == 1) {
-            rows[0][i] = gfx_extend(info->form, 1, *p, w->v[in->dst.reg][i]);
+            rows[0][i] = gfx_extend(w, info->form, 1, *p, w->v[in->dst.reg][i]);
         } else if (bytes == 2) {
             uint16_t v;
             memcpy(&v, p, 2);
-            rows[0][i] = gfx_extend(info->form, 2, v, w->v[in->dst.reg][i]);
+            rows[0][i] = gfx_extend(w, info->form, 2, v, w->v[in->dst.reg][i]);
         } else {
             for (int k = 0; k < words; k++) {
                 memcpy(&rows[k][i], p + 4 * k, 4);
@@ -388,7 +388,7 @@ static bool move_singly(struct gfx_wave * w, const struct gfx_inst * in, const s
             }
         } else {
             uint32_t v = p[0] | (info->bytes == 2 ? (uint32_t) p[1] << 8 : 0);
-            rows[0][i] = gfx_extend(info->form, info->bytes, v, w->v[in->dst.reg][i]);
+            rows[0][i] = gfx_extend(w, info->form, info->bytes, v, w->v[in->dst.reg][i]);
         }
     }
     return true;
@@ -481,6 +481,9 @@ void gfx_step_mem(struct gfx_wave * w, const struct gfx_inst * in) {
     uint32_t rows[MAX_WORDS][LANES];
     if (a.exec != exec) {
         memset(rows, 0, sizeof rows); // beyond the end of a buffer
+        for (int i = 0; i < w->lanes && info->bytes < 4; i++) {
+            rows[0][i] = gfx_extend(w, info->form, info->bytes, 0, w->v[in->dst.reg][i]);
+        }
     }
     if (single ? move_singly(w, in, &a, scratch, rows) : load_lanes(w, in, &a, rows)) {
         commit_load(w, in, rows, exec);

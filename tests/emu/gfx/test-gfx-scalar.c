@@ -1,5 +1,5 @@
-// test-gfx-scalar: scalar floats as those of lanes, scalar arithmetic with its SCC, and atomics in
-// memory and in LDS, each against its meaning.
+// test-gfx-scalar: scalar floats as those of lanes, scalar arithmetic with its SCC, atomics in
+// memory and in LDS, and what loads leave of registers, each against its meaning.
 #include "emu/gfx/ops-reference.h"
 
 // ---- floats of scalars: as those of lanes ----
@@ -346,11 +346,106 @@ static void atomics(void ** unused) {
     }
 }
 
+// ---- loads ----
+
+// Halves: what a load leaves of the rest of its register is zero on gfx90a and gfx942, as it was on
+// the others; from global memory, from LDS, and from beyond the end of a buffer.
+static void loads_of_halves(void ** unused) {
+    (void) unused;
+    static const struct {
+        enum gfx_op op;
+        uint32_t loaded, kept; // of the bytes 0x84 0x83
+    } ops[] = {
+        {GFX_load_d16_b16, 0x8384, 0xffff0000},
+        {GFX_load_d16_hi_b16, 0x83840000, 0xffff},
+        {GFX_load_d16_u8, 0x0084, 0xffff0000},
+        {GFX_load_d16_hi_u8, 0x00840000, 0xffff},
+        {GFX_load_d16_i8, 0xff84, 0xffff0000},
+        {GFX_load_d16_hi_i8, 0xff840000, 0xffff},
+        {GFX_load_u16, 0x8384, 0},
+        {GFX_load_i8, 0xffffff84, 0},
+    };
+    static _Alignas(8) uint8_t bytes[8] = {0x84, 0x83};
+    static const enum gfx_segment segments[] = {GFX_GLOBAL, GFX_LDS, GFX_BUFFER};
+    set_lanes(64);
+    set_exec(~UINT64_C(0));
+    group->lds_bytes = 4096;
+    memcpy(group->lds, bytes, sizeof bytes);
+    for (int arch = GFX_90A; arch <= GFX_1151; arch++) {
+        for (size_t k = 0; k < 3 * sizeof ops / sizeof *ops; k++) {
+            enum gfx_segment segment = segments[k % 3];
+            struct gfx_inst in = instruction(ops[k / 3].op);
+            uint64_t at = segment == GFX_GLOBAL ? (uintptr_t) bytes : 0;
+            machine.config.arch = (enum gfx_arch) arch;
+            in.segment = (uint8_t) segment;
+            in.dst.reg = 20;
+            in.src[0].reg = 10;
+            in.src[2] = in.src[3] = (struct gfx_operand){.kind = GFX_K_NONE};
+            if (segment == GFX_BUFFER) { // of no bytes
+                in.src[2] = (struct gfx_operand){.kind = GFX_K_SGPR, .reg = 40};
+                in.src[3] = (struct gfx_operand){.kind = GFX_K_CONST};
+                sgpr_put64(wave, 40, (uintptr_t) bytes);
+                sgpr_put64(wave, 42, 0);
+            }
+            for (int i = 0; i < LANES; i++) {
+                wave->v[10][i] = (uint32_t) at;
+                wave->v[11][i] = (uint32_t) (at >> 32);
+                wave->v[20][i] = 0x12345678;
+            }
+            assert_true(gfx_prepare(&in));
+            in.step(wave, &in);
+            assert_false(worker->failed);
+            uint32_t want = segment == GFX_BUFFER ? 0 : ops[k / 3].loaded;
+            want |= arch >= GFX_1100 ? 0x12345678 & ops[k / 3].kept : 0;
+            if (wave->v[20][7] != want) {
+                fail_msg("%s, segment %d, %s: %x instead of %x", gfx_op_info[in.op].name, segment,
+                         gfx_arch_name((enum gfx_arch) arch), wave->v[20][7], want);
+            }
+        }
+    }
+    machine.config.arch = GFX_90A;
+}
+
+// The end of a raw buffer holds for all offsets together: of the lane, of the instruction and of
+// the scalar register.
+static void ends_of_buffers(void ** unused) {
+    (void) unused;
+    static uint32_t words[16 + LANES];
+    set_lanes(64);
+    set_exec(~UINT64_C(0));
+    for (uint32_t soffset = 0; soffset <= 64; soffset += 16) {
+        struct gfx_inst in = instruction(GFX_load_b32);
+        in.segment = GFX_BUFFER;
+        in.flags = GFX_F_OFFEN;
+        in.imm = 8;
+        in.dst.reg = 20;
+        in.src[0].reg = 10;
+        in.src[2] = (struct gfx_operand){.kind = GFX_K_SGPR, .reg = 40};
+        in.src[3] = (struct gfx_operand){.kind = GFX_K_SGPR, .reg = 44};
+        sgpr_put64(wave, 40, (uintptr_t) words);
+        sgpr_put64(wave, 42, 64); // bytes
+        sgpr_put(wave, 44, soffset);
+        for (uint32_t i = 0; i < LANES; i++) {
+            wave->v[10][i] = 4 * i;
+        }
+        for (uint32_t i = 0; i < 16 + LANES; i++) {
+            words[i] = 100 + i;
+        }
+        assert_true(gfx_prepare(&in));
+        in.step(wave, &in);
+        assert_false(worker->failed);
+        for (uint32_t i = 0; i < LANES; i++) {
+            uint32_t at = i + 2 + soffset / 4;
+            assert_int_equal(wave->v[20][i], at < 16 ? 100 + at : 0);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scalar_floats),
-        cmocka_unit_test(scalar),
-        cmocka_unit_test(atomics),
+        cmocka_unit_test(scalar_floats),   cmocka_unit_test(scalar),
+        cmocka_unit_test(atomics),         cmocka_unit_test(loads_of_halves),
+        cmocka_unit_test(ends_of_buffers),
     };
     return cmocka_run_group_tests(tests, start, finish);
 }
