@@ -96,6 +96,13 @@ static void timestep_embedding(struct node * n) {
     }
 }
 
+static void get_rel_pos(struct node * n) {
+    EACH(n->y, i) {
+        long distance = (long) i[2] - (long) i[1], first = 1 - (long) n->y.ne[1];
+        Y(i) = *at(X(0), i[0], (size_t) (distance - first), 0, 0);
+    }
+}
+
 static void repeat_back(struct node * n) {
     EACH(n->y, i) {
         Y(i) = 0;
@@ -284,6 +291,7 @@ static const struct node_case cases[] = {
     {"fill_f16", "h:", fill, ITEMS, {300, 1, 1, 1}, {{0}}, {0x3fc00000}, 0, 0, 0},
     {"arange", "f:", arange, ITEMS, {300, 1, 1, 1}, {{0}}, {0x3f000000, 0, 0x40200000}, 800, 1, 0},
     {"timestep_embedding", "f:f", timestep_embedding, ITEMS, {9, 5, 1, 1}, {{5, 1, 1, 1}}, {9, 1000}, 8, 8, 0},
+    {"get_rel_pos_f16", "h:h", get_rel_pos, ITEMS, {5, 4, 4, 1}, {{5, 7, 1, 1}}, {0}, 0, 0, 0},
     {"repeat_back", "f:f", repeat_back, ITEMS, {3, 2, 1, 2}, {{6, 6, 2, 4}}, {0}, 64, 4, 0},
     {"get_rows_back_f32", "f:fi", get_rows_back, ITEMS, {5, 4, 1, 1}, {{5, 9, 1, 1}, {9, 1, 1, 1}}, {0}, 16, 4, 4},
     {"get_rows_back_f16", "f:hi", get_rows_back, ITEMS, {5, 4, 1, 1}, {{5, 9, 1, 1}, {9, 1, 1, 1}}, {0}, 16, 4, 4},

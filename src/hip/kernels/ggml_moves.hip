@@ -96,6 +96,11 @@ DEVICE f32 timestep_embedding(const rk_node & args, const place4 & p) {
     return j < half ? m_cos(angle) : m_sin(angle);
 }
 
+// Of the rows of x that of the distance of two places, which is -(n - 1) in the first one.
+DEVICE f16 get_rel_pos(const rk_node & args, const place4 & p) {
+    return element<f16>(args.x[0], p.i[0], args.y.ne[1] - 1 - p.i[1] + p.i[2], 0, 0);
+}
+
 // The sum of all elements of x that lie on the same one of y.
 DEVICE f32 repeat_back(const rk_node & args, const place4 & p) {
     const rk_tensor &x = args.x[0], &y = args.y;
@@ -135,6 +140,7 @@ EACH_ELEMENT(ggml_fill_f32, f32, fill_f32)
 EACH_ELEMENT(ggml_fill_f16, f16, fill_f16)
 EACH_ELEMENT(ggml_arange, f32, arange)
 EACH_ELEMENT(ggml_timestep_embedding, f32, timestep_embedding)
+EACH_ELEMENT(ggml_get_rel_pos_f16, f16, get_rel_pos)
 EACH_ELEMENT(ggml_repeat_back, f32, repeat_back)
 EACH_ELEMENT(ggml_get_rows_back_f32, f32, get_rows_back<f32>)
 EACH_ELEMENT(ggml_get_rows_back_f16, f32, get_rows_back<f16>)
