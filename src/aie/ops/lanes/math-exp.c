@@ -2,20 +2,18 @@
 // result's exponent at the very end, so that nothing on the way is too large or too small.
 #include "math-lanes.h"
 
-// e^r = 1 + r (1 + r (0.5 + r c(r))): c for |r| < 0.35, by how many bits the datatype wants.
-static const float exp_full[] = {0.166665152f, 0.0416663773f, 0.0083693238f,
-                                 0.00139428687f};                             // 2^-28
+const float math_exp_terms[] = {0.166665152f, 0.0416663773f, 0.0083693238f, 0.00139428687f};
+// The same by how many bits a datatype wants.
 static const float exp_f16[] = {0.166664898f, 0.0418186598f, 0.00837210007f}; // 2^-21
 static const float exp_bf16[] = {0.167548075f, 0.0418366902f};                // 2^-17
-
-static const double log2_e = 1.4426950408889634, ln_2 = 0.6931471805599453;
 
 // x = n ln(2) + r; small_too: r has all bits of x also where |x| < ln(2).
 static struct power reduce(struct lanes * l, struct val x, bool small_too) {
     // In a float between 2^16 and 2^17 the fraction's last 7 bits come after the binary point, and
     // n stands where 16 bits further up is the exponent.
     const float base = 0x1.8p16f;
-    struct pieces px = p_split(l, x, 2), factor = p_constant(log2_e, 2), ln2 = p_constant(ln_2, 4);
+    struct pieces px = p_split(l, x, 2), factor = p_constant(MATH_LOG2_E, 2),
+                  ln2 = p_constant(MATH_LN_2, 4);
     struct pair x12 = p_pair(l, &px, 0, 1), factor_low = p_pair(l, &factor, 1, 1);
     struct val t = p_mac(l, k_float(l, base + 0.5f), x12, factor_low);
     t = p_mac(l, t, x12, p_pair(l, &factor, 0, 0));
@@ -44,7 +42,8 @@ static struct val expm1_small(struct lanes * l, struct val r, int n) {
     static const struct {
         const float * c;
         int last;
-    } by_pieces[] = {[2] = {exp_bf16, 1}, [3] = {exp_f16, 2}, [PRODUCT_EXACT] = {exp_full, 3}};
+    } by_pieces[] = {
+        [2] = {exp_bf16, 1}, [3] = {exp_f16, 2}, [PRODUCT_EXACT] = {math_exp_terms, 3}};
     const float * c = by_pieces[n].c;
     int last = by_pieces[n].last;
     struct pieces pr = p_split(l, r, n), top = p_constant((double) c[last], 1);

@@ -2,8 +2,6 @@
 // chosen term by term: what is an eighth of a sum has eight bits, what is all of it has sixteen.
 #include "math-fast.h"
 
-static const double log2_e = 1.4426950408889634, ln_2 = 0.6931471805599453;
-
 struct mask m_between(struct lanes * l, struct val x, uint32_t from, uint32_t to) {
     uint32_t by = 0x7fffffffu - to; // now the upper end is the largest integer
     struct val start = k_bits(l, from + by);
@@ -50,8 +48,8 @@ static struct val twice_exp_apart(struct lanes * l, struct val r, float sign, bo
 static struct fast_power power_of(struct lanes * l, struct val x, bool negate, bool wide,
                                   bool less_one) {
     const float base = 0x1.8p23f; // where a float's last bit is 1
-    struct pieces log2e = p_constant(negate ? -log2_e : log2_e, 2);
-    struct pieces ln2 = p_constant(negate ? -ln_2 : ln_2, 4);
+    struct pieces log2e = p_constant(negate ? -MATH_LOG2_E : MATH_LOG2_E, 2);
+    struct pieces ln2 = p_constant(negate ? -MATH_LN_2 : MATH_LN_2, 4);
     bool apart = l->vectors > 1;
     lanes_bm(l, &x);
     struct val later = lanes_wait(l, x), t;

@@ -14,7 +14,14 @@ enum {
     F32_NORMAL = 0x00800000, // the smallest normal; also 1 in the exponent
     F32_ONE = 0x3f800000,
 };
-#define F32_SIGN 0x80000000u
+#define F32_SIGN    0x80000000u
+#define MATH_LOG2_E 1.4426950408889634
+#define MATH_LN_2   0.6931471805599453
+
+// e^r = 1 + r (1 + r (0.5 + r c(r))): c for |r| < 0.35, to 2^-28. There are three programs for e^x,
+// each as long as what it is for allows: any lanes to the last bit (math-exp.c), fast ones
+// (math-fast.c), and several vectors of a softmax side by side (rows-math.c).
+extern const float math_exp_terms[4];
 
 // 16-bit results, and fast ones, have enough with 16 bits on the way.
 static inline bool math_full(const struct lanes * l) {

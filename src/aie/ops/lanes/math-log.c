@@ -9,8 +9,6 @@ static const float log_f16[] = {0.333346665f,  -0.249842152f, 0.199084476f,
                                 -0.171025068f, 0.161561131f,  -0.104897782f};               // 2^-22
 static const float log_bf16[] = {0.332756877f, -0.252155572f, 0.219170585f, -0.149783984f}; // 2^-16
 
-static const double ln_2 = 0.6931471805599453;
-
 struct val m_log1p_rest(struct lanes * l, struct val f) {
     static const struct {
         const float * c;
@@ -46,7 +44,7 @@ struct logarithm m_log_argument(struct lanes * l, struct val x) {
     struct val two_23 = k_float(l, 0x1p23f);
     struct val k128 = b_or(l, m_down16(l, i_add(l, k, k_bits(l, BIASED))), two_23);
     k128 = f_sub(l, k128, k_float(l, 0x1p23f + 128 * 128));
-    struct pieces pk = p_split(l, k128, 1), ln2 = p_constant(ln_2 / 128, 3);
+    struct pieces pk = p_split(l, k128, 1), ln2 = p_constant(MATH_LN_2 / 128, 3);
     struct pair kk = p_pair(l, &pk, 0, 0);
     // f + k ln(2)'s first piece is exact, and no larger than the result.
     struct val whole = p_mac(l, f, kk, p_pair(l, &ln2, 0, NO_PIECE_AT));
@@ -81,8 +79,8 @@ struct logarithm m_log1p_argument(struct lanes * l, struct val u) {
     struct mask small = m_less(l, u, k_bits(l, SQRT_2_LESS_1));
     f = v_select(l, small, f, u);
     lanes_bm(l, &f);
-    struct pieces ln2 = p_constant(ln_2, 1);
-    float rest = (float) (ln_2 - (double) ln2.constant[0]);
+    struct pieces ln2 = p_constant(MATH_LN_2, 1);
+    float rest = (float) (MATH_LN_2 - (double) ln2.constant[0]);
     struct val whole = f_add(l, f, v_select(l, small, k_float(l, ln2.constant[0]), none));
     return (struct logarithm){f, whole, v_select(l, small, k_float(l, rest), none)};
 }

@@ -96,14 +96,13 @@ enum { LOG_STEPS = 64, LOG_POWERS = 32 };
 
 void rows_log_tables(uint8_t bytes[RW_TABLE_BYTES]) {
     _Static_assert(LOG_STEPS * 8 + LOG_POWERS * 4 == RW_TABLE_BYTES, "the tables fit");
-    static const double ln_2 = 0.6931471805599453;
     for (int i = 0; i < LOG_STEPS + LOG_POWERS; i++) {
         float r = i ? (float) (1 / (1 + (i + 0.5) / LOG_STEPS)) : 1, log_;
         uint32_t pattern;
         memcpy(&pattern, &r, 4);
         pattern &= 0xffff0000;
         memcpy(&r, &pattern, 4);
-        log_ = i < LOG_STEPS ? (float) -log((double) r) : (float) ((i - LOG_STEPS) * ln_2);
+        log_ = i < LOG_STEPS ? (float) -log((double) r) : (float) ((i - LOG_STEPS) * MATH_LN_2);
         if (i < LOG_STEPS) {
             store_u32(bytes + 8 * i, pattern);
             memcpy(&pattern, &log_, 4);
@@ -189,122 +188,147 @@ static struct pair swapped(struct lanes * l, struct pair x, struct asm_reg half)
 // e^-m = 2^n e^-r, r = m + n ln(2), as in math-exp.c, but with products of two pieces and a
 // polynomial made for a short path: 1 - r + r^2 ((1/2 - r/6) + r^2 ((1/24 - r/120) + r^2/720)).
 // Vectors go side by side and share what they load.
-void rows_exp_minus(struct lanes * l, int n_vals, const struct val m[], struct val e[]) {
-    static const float c2 = 0.5f, c4 = 0.0416663773f, c5 = -0.0083693238f, c6 = 0.00139428687f;
-    const float base = 0x1.8p16f;
-    struct pieces log2e = p_constant(1.4426950408889634, 2),
-                  ln2 = p_constant(0.6931471805599453, 4);
-    struct pieces c3 = p_constant(-0.166665152, 2);
-    struct pair unit = p_constants(l, 1, 0);
-    struct asm_reg half = asm_local(l->p, ASM_R);
-    struct val most[2], t[2], r[2], a[2], b[2], x[2];
+struct exp_minus {
+    int n_vals;
+    struct pair unit;
+    struct asm_reg half;
+    struct val x[2], most[2]; // |m|, and not more than where the result is 0
+    struct val t[2], r[2];    // n, in the bits of a float of a known exponent; then 1 - r
     struct pair pair[2], other[2];
-    emit_set_small(l->p, half, asm_target(l->p)->vector_bytes / 2);
-#define EACH for (int i = 0; i < n_vals; i++)
+};
+
+#define EACH for (int i = 0; i < e->n_vals; i++)
+
+static void exp_reduce(struct lanes * l, struct exp_minus * e, const struct val m[]) {
+    const float base = 0x1.8p16f;
+    struct pieces log2e = p_constant(MATH_LOG2_E, 2), ln2 = p_constant(MATH_LN_2, 4);
     struct val largest = k_float(l, 88), start = k_float(l, base + 0.5f), from = k_float(l, base);
     lanes_x(l, &largest);
     EACH {
-        x[i] = f_abs(l, m[i]);             // a NaN may have any sign
-        most[i] = i_min(l, x[i], largest); // the result is 0 from there on
-        lanes_bm(l, &most[i]);
+        e->x[i] = f_abs(l, m[i]); // a NaN may have any sign
+        e->most[i] = i_min(l, e->x[i], largest);
+        lanes_bm(l, &e->most[i]);
     }
     EACH {
-        pair[i] = split2(l, most[i], unit);
+        e->pair[i] = split2(l, e->most[i], e->unit);
     }
     lanes_bm(l, &start);
     EACH {
-        t[i] = p_msc(l, start, pair[i], p_pair(l, &log2e, 1, 1));
+        e->t[i] = p_msc(l, start, e->pair[i], p_pair(l, &log2e, 1, 1));
     }
     EACH {
-        t[i] = p_msc(l, t[i], pair[i], p_pair(l, &log2e, 0, 0));
-        lanes_x(l, &t[i]);
+        e->t[i] = p_msc(l, e->t[i], e->pair[i], p_pair(l, &log2e, 0, 0));
+        lanes_x(l, &e->t[i]);
     }
     struct val whole = k_bits(l, 0xffffff80);
     lanes_x(l, &whole);
     lanes_bm(l, &from);
     EACH {
-        struct val n = f_sub(l, b_and(l, t[i], whole), from);
+        struct val n = f_sub(l, b_and(l, e->t[i], whole), from);
         struct pieces pn = p_split(l, n, 1);
-        pair[i] = p_pair(l, &pn, 0, 0);
+        e->pair[i] = p_pair(l, &pn, 0, 0);
     }
     EACH {
-        r[i] = p_mac(l, most[i], pair[i], p_pair(l, &ln2, 0, 1));
+        e->r[i] = p_mac(l, e->most[i], e->pair[i], p_pair(l, &ln2, 0, 1));
     }
     EACH {
-        r[i] = p_mac(l, r[i], pair[i], p_pair(l, &ln2, 2, 3));
+        e->r[i] = p_mac(l, e->r[i], e->pair[i], p_pair(l, &ln2, 2, 3));
     }
-    EACH {
-        pair[i] = split2(l, r[i], unit);
-    }
-    EACH {
-        other[i] = swapped(l, pair[i], half);
-    }
-    struct val square[2], k2 = k_float(l, c2), k4 = k_float(l, c4), one = k_float(l, 1);
+}
+
+// The factor of r^2, in `left`, with r^2 as pairs in `pair` and `other`.
+static void exp_series(struct lanes * l, struct exp_minus * e, struct pair left[2]) {
+    const float * c = math_exp_terms;
+    struct pieces c3 = p_constant(-(double) c[0], 2);
+    struct val square[2], k2 = k_float(l, 0.5f), k4 = k_float(l, c[1]), one = k_float(l, 1);
+    struct val a[2], b[2];
     lanes_bm(l, &one);
     EACH {
-        r[i] = f_sub(l, one, r[i]);
+        e->r[i] = f_sub(l, one, e->r[i]);
     }
     EACH {
-        square[i] = p_mul(l, pair[i], other[i]);
+        square[i] = p_mul(l, e->pair[i], e->other[i]);
     }
     EACH {
-        square[i] = p_mac(l, square[i], pair[i], pair[i]);
+        square[i] = p_mac(l, square[i], e->pair[i], e->pair[i]);
     }
-    struct pair k5 = p_constants(l, c5, c5);
+    struct pair k5 = p_constants(l, -c[2], -c[2]);
     lanes_bm(l, &k2);
     lanes_bm(l, &k4);
     EACH {
-        b[i] = p_mac(l, k4, pair[i], k5);
+        b[i] = p_mac(l, k4, e->pair[i], k5);
     }
     EACH {
-        a[i] = p_mac(l, k2, pair[i], p_pair(l, &c3, 1, 1));
+        a[i] = p_mac(l, k2, e->pair[i], p_pair(l, &c3, 1, 1));
     }
     EACH {
-        a[i] = p_mac(l, a[i], pair[i], p_pair(l, &c3, 0, 0));
+        a[i] = p_mac(l, a[i], e->pair[i], p_pair(l, &c3, 0, 0));
     }
     EACH {
-        pair[i] = split2(l, square[i], unit);
+        e->pair[i] = split2(l, square[i], e->unit);
     }
     EACH {
-        other[i] = swapped(l, pair[i], half);
+        e->other[i] = swapped(l, e->pair[i], e->half);
     }
-    struct pair k6 = p_constants(l, c6, c6), left[2];
+    struct pair k6 = p_constants(l, c[3], c[3]);
     EACH {
-        b[i] = p_mac(l, b[i], pair[i], k6);
-    }
-    EACH {
-        left[i] = split2(l, b[i], unit);
+        b[i] = p_mac(l, b[i], e->pair[i], k6);
     }
     EACH {
-        a[i] = p_mac(l, a[i], left[i], other[i]);
+        left[i] = split2(l, b[i], e->unit);
     }
     EACH {
-        a[i] = p_mac(l, a[i], left[i], pair[i]);
+        a[i] = p_mac(l, a[i], left[i], e->other[i]);
     }
     EACH {
-        left[i] = split2(l, a[i], unit);
+        a[i] = p_mac(l, a[i], left[i], e->pair[i]);
     }
     EACH {
-        b[i] = p_mul(l, left[i], other[i]);
+        left[i] = split2(l, a[i], e->unit);
     }
-    EACH {
-        b[i] = p_mac(l, b[i], left[i], pair[i]);
-    }
+}
+
+// With the power of two; 0 where that is too small, and a NaN of a NaN.
+static void exp_result(struct lanes * l, const struct exp_minus * e, const struct val b[],
+                       struct val out[]) {
     struct val power = k_bits(l, 0xff80), zero = k_bits(l, 0), normal = k_bits(l, F32_NORMAL);
-    struct val infinity = k_bits(l, F32_INF);
+    struct val infinity = k_bits(l, F32_INF), x[2];
     lanes_x(l, &power);
     EACH {
-        struct val exponent = m_up16(l, b_and(l, t[i], power));
-        e[i] = i_add(l, f_add(l, b[i], r[i]), exponent);
+        struct val exponent = m_up16(l, b_and(l, e->t[i], power));
+        out[i] = i_add(l, f_add(l, b[i], e->r[i]), exponent);
     }
     lanes_x(l, &zero);
     lanes_x(l, &infinity);
     EACH {
-        x[i] = v_select(l, m_less(l, infinity, x[i]), zero, x[i]);
-    } // 0 or a NaN
+        x[i] = v_select(l, m_less(l, infinity, e->x[i]), zero, e->x[i]);
+    }
     lanes_x(l, &normal);
     EACH {
-        e[i] = v_select(l, m_less(l, e[i], normal), e[i], x[i]);
+        out[i] = v_select(l, m_less(l, out[i], normal), out[i], x[i]);
     }
-#undef EACH
 }
+
+void rows_exp_minus(struct lanes * l, int n_vals, const struct val m[], struct val out[]) {
+    struct exp_minus state = {.n_vals = n_vals, .unit = p_constants(l, 1, 0)}, *e = &state;
+    struct pair left[2];
+    struct val b[2];
+    e->half = asm_local(l->p, ASM_R);
+    emit_set_small(l->p, e->half, asm_target(l->p)->vector_bytes / 2);
+    exp_reduce(l, e, m);
+    EACH {
+        e->pair[i] = split2(l, e->r[i], e->unit);
+    }
+    EACH {
+        e->other[i] = swapped(l, e->pair[i], e->half);
+    }
+    exp_series(l, e, left);
+    EACH {
+        b[i] = p_mul(l, left[i], e->other[i]);
+    }
+    EACH {
+        b[i] = p_mac(l, b[i], left[i], e->pair[i]);
+    }
+    exp_result(l, e, b, out);
+}
+#undef EACH
