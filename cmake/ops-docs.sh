@@ -91,7 +91,6 @@ BEGIN {
         step_order[++n_steps] = line
     }
     why["SOLVE_TRI"] = "a row needs those before it: a program of its own"
-    why["UPSCALE"] = "weights between elements, by places that are no multiples"
     why["GET_ROWS_BACK"] = "rows are added where an index says"
     why["LIGHTNING_INDEXER"] = why["DSV4_HC_COMB"] = why["DSV4_HC_PRE"] = why["DSV4_HC_POST"] = "of one model"
     while ((getline line < ops) > 0) {

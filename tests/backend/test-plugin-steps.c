@@ -71,6 +71,12 @@ BUILD(conv_transpose, ggml_conv_transpose_1d(ctx, b, a, 3, 0, 1))
 BUILD(pool_max, ggml_pool_2d(ctx, a, GGML_OP_POOL_MAX, 2, 3, 2, 1, 1, 1))
 BUILD(pool_avg, ggml_pool_1d(ctx, a, GGML_OP_POOL_AVG, 3, 2, 1))
 BUILD(ssm_conv, ggml_ssm_conv(ctx, a, b))
+BUILD(nearest, ggml_interpolate(ctx, a, 11, 6, 4, 1, GGML_SCALE_MODE_NEAREST))
+BUILD(bilinear, ggml_interpolate(ctx, a, 14, 9, 2, 1, GGML_SCALE_MODE_BILINEAR))
+BUILD(corners, ggml_interpolate(ctx, a, 13, 3, 2, 1,
+                                GGML_SCALE_MODE_BILINEAR | GGML_SCALE_FLAG_ALIGN_CORNERS))
+BUILD(antialias,
+      ggml_interpolate(ctx, a, 4, 6, 2, 1, GGML_SCALE_MODE_BILINEAR | GGML_SCALE_FLAG_ANTIALIAS))
 BUILD(col2im, ggml_col2im_1d(ctx, a, 2, 3, 1))
 
 // States that go on for three tokens of two sequences, of the size that ggml's CPU takes for
@@ -192,6 +198,10 @@ static const struct {
      .a = {SIZE, SIZE, HEADS, SEQUENCES},
      .b = {SIZE, SIZE, HEADS, SEQUENCES}},
     {.name = "COL2IM_1D", .of = col2im, .a = {12, 5, 1, 1}},
+    {.name = "UPSCALE", .of = nearest, .a = {5, 3, 2, 1}},
+    {.name = "UPSCALE bilinear", .of = bilinear, .a = {7, 6, 2, 1}},
+    {.name = "UPSCALE to the corners", .of = corners, .a = {7, 5, 2, 1}},
+    {.name = "UPSCALE antialias", .of = antialias, .a = {8, 9, 2, 1}, .planned = true},
     {.name = "SSM_SCAN",
      .of = mamba2,
      .a = {SIZE, SIZE, HEADS, SEQUENCES},
@@ -277,10 +287,10 @@ static void contradictions(void ** state) {
         int of, word;
         int32_t value;
     } wrong[] = {
-        {0, 0, -1},      {0, 1, 7},        {2, 0, 9},  {4, 3, 1 << 20}, {4, 0, -4},
-        {5, 3, 1 << 20}, {13, 0, 4},       {16, 0, 0}, {19, 0, 0},      {19, 2, 5},
-        {20, 0, 0},      {20, 4, 1 << 30}, {23, 0, 2}, {23, 3, 0},      {24, 1, 0},
-        {30, 0, 0},      {30, 1, 5},       {22, 0, 0}, {31, 0, 0},      {31, 0, 9},
+        {0, 0, -1}, {0, 1, 7},  {2, 0, 9},  {4, 3, 1 << 20}, {4, 0, -4}, {5, 3, 1 << 20},
+        {13, 0, 4}, {16, 0, 0}, {19, 0, 0}, {19, 2, 5},      {20, 0, 0}, {20, 4, 1 << 30},
+        {23, 0, 2}, {23, 3, 0}, {24, 1, 0}, {30, 0, 0},      {30, 1, 5}, {22, 0, 0},
+        {35, 0, 0}, {35, 0, 9}, {31, 0, 2}, {32, 0, 3},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct world w = world_new();

@@ -44,14 +44,8 @@ failed=0
 cc -o "$work/logits" -I"$source/include" -I"$prefix/include" "$here/logits.c" -L"$bin" -L"$prefix/lib" -lllama -lggml \
     -lggml-base -Wl,-rpath,"$bin" -Wl,-rpath,"$prefix/lib"
 
-# What the device has no kernel for, by architecture; everywhere llama.cpp looks up embeddings on the CPU, which
-# keeps their tables.
-known() {
-    case $1 in
-    mamba2 | granitehybrid) echo "GET_ROWS SSM_SCAN" ;;
-    *) echo "GET_ROWS" ;;
-    esac
-}
+# llama.cpp looks up embeddings on the CPU, which keeps their tables.
+known="GET_ROWS"
 
 printf '%-14s %6s %-42s %s\n' model nodes "not on the device" "logits off by"
 for arch in ${ARCHITECTURES:-llama qwen2 qwen3 qwen3moe qwen3next gemma3 gpt-oss mamba2 granitehybrid rwkv7 bert}; do
@@ -92,7 +86,7 @@ for arch in ${ARCHITECTURES:-llama qwen2 qwen3 qwen3moe qwen3next gemma3 gpt-oss
         failed=1
     fi
     for op in $(echo "$names" | tr -d ,); do
-        case $op:" $(known "$arch") " in
+        case $op:" $known " in
         [0-9]*:* | *" $op "*) ;; # how many there are, or one of those
         *)
             echo "models.sh: $arch: $op is not on the device" >&2

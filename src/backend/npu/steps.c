@@ -48,6 +48,7 @@ static const struct {
     {"RWKV_WKV6", steps_rwkv6},
     {"RWKV_WKV7", steps_rwkv7},
     {"SSM_SCAN", steps_ssm_scan},
+    {"UPSCALE", steps_upscale},
 };
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 

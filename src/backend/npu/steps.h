@@ -97,5 +97,7 @@ steps_op steps_im2col, steps_im2col_3d, steps_conv_2d, steps_conv_3d, steps_conv
     steps_pool_2d, steps_ssm_conv;
 // steps-state.c
 steps_op steps_gated_delta_net, steps_gated_linear, steps_rwkv6, steps_rwkv7, steps_ssm_scan;
+// steps-resample.c
+steps_op steps_upscale;
 // steps-scatter.c
 steps_op steps_col2im, steps_conv_transpose_1d, steps_conv_transpose_2d;
