@@ -221,8 +221,8 @@ static uint32_t * second_half(const struct kernel_code * code, size_t * n) {
     struct txn_aim *aims, *again;
     size_t n_first, n_both, n_aims, n_again;
     struct error err = {0};
-    must(txn_join(parts, 1, first, &n_first, &aims, &n_aims, &err), &err);
-    must(txn_join(parts, 2, both, &n_both, &again, &n_again, &err), &err);
+    must(txn_join(parts, 1, false, first, &n_first, &aims, &n_aims, &err), &err);
+    must(txn_join(parts, 2, false, both, &n_both, &again, &n_again, &err), &err);
     for (size_t i = 0; i < n_again; i++) {
         txn_aim(both, &again[i], again[i].operand, again[i].byte_offset, &size);
     }

@@ -4,22 +4,23 @@
 // way, or run in a circle, is not known any more.
 #pragma once
 
-#include "image.h"
-
-#include "aie/target/target.h"
-
-enum { STATE_MEM_BDS = 48, STATE_CORE_BDS = 16 };
+#include "txn-tile.h"
 
 struct known_bd {
     bool known;
-    uint32_t words[8]; // its iteration as it is now
+    uint32_t since;    // when it was written, or wanted as it is
+    uint32_t words[8]; // its iteration as it is now, when all tasks so far are over
 };
 
 struct bd_state {
-    struct known_bd mem[AIE_MOST_COLUMNS][STATE_MEM_BDS];
-    struct known_bd core[AIE_MOST_COLUMNS][AIE_MOST_CORE_ROWS][STATE_CORE_BDS];
+    uint32_t now;
+    struct known_bd bds[TXN_TILES][TXN_BDS];
 };
 
 // Whether a command writes what stands there already; if not, it stands there from now on. To be
 // asked of every command of the stream, in order.
 bool bd_state_is_current(struct bd_state * s, const struct image_command * c);
+// It is wanted as it stands.
+void bd_state_want(struct bd_state * s, int tile, uint32_t bd);
+// Whether these words stand in a descriptor.
+bool bd_state_holds(const struct bd_state * s, int tile, uint32_t bd, const uint32_t * words);

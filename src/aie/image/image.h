@@ -117,12 +117,13 @@ struct txn_aim {   // an address patch of a joined stream, and what it was in it
 
 // Joins the parts, in their order, to one stream of *n_words, and lists its address patches. Writes
 // of a part that would change nothing are left out: shim controls that were set before, and
-// descriptors that hold these words already. Operands are still those of the parts: txn_aim tells
-// them where they are. `out` has room for all words of all parts; *aims is the caller's.
-// ST_UNSUPPORTED where the parts are not of one array, have operations that are not known, or leave
-// a token behind that another part would take for its own.
-enum status txn_join(const struct txn_part * parts, int n, uint32_t * out, size_t * n_words,
-                     struct txn_aim ** aims, size_t * n_aims, struct error * err);
+// descriptors that hold these words already. `ahead`: a part is issued while those before it run
+// (txn-ahead.h), with other descriptors where its own are in use. Operands are still those of the
+// parts: txn_aim tells them where they are. `out` has room for all words of all parts twice; *aims
+// is the caller's. ST_UNSUPPORTED where the parts are not of one array, have operations that are
+// not known, or leave a token behind that another part would take for its own.
+enum status txn_join(const struct txn_part * parts, int n, bool ahead, uint32_t * out,
+                     size_t * n_words, struct txn_aim ** aims, size_t * n_aims, struct error * err);
 // Returns where something was written, and how many bytes: 0 where it stood there already.
 uint32_t * txn_aim(uint32_t * insts, const struct txn_aim * aim, int operand, uint32_t byte_offset,
                    uint32_t * size);

@@ -2,8 +2,7 @@
 // Every part finds the array as it would alone: a part ends when all its transfers are complete,
 // which is looked at here by their tokens, because one that is left over would end the next part's
 // wait too early.
-#include "image.h"
-#include "bd-state.h"
+#include "txn-ahead.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +11,31 @@ enum {
     HEADER_WORDS = 4,
     HEADER_OPERATIONS = 2,
     HEADER_BYTES = 3,
-    PATCH_OPERAND = 8, // words of an address patch
+    PATCH_REGISTER = 6, // words of an address patch
+    PATCH_OPERAND = 8,
     PATCH_OFFSET = 10,
     DIRECTIONS = 2,
     CHANNELS = 2,
-    QUEUE_STEP = 8, // from channel to channel; queues of MM2S stand behind those of S2MM
+    BLOCK_OP = 1, // what a block write begins with
+    BLOCK_WORDS = 4,
 };
 #define ISSUES_TOKEN 0x80000000u
 
-struct joiner {
+// A part that is being told, or was and is not complete.
+struct told {
     const struct txn_part * part;
     int index;
+    struct image_command * ops;
+    size_t n, room;
+    struct ahead_part uses;
+};
+
+struct joiner {
+    const struct txn_part * parts;
+    int n_parts, n_read;
+    bool ahead;
+    struct told told[AHEAD_PARTS + 1]; // part i is number i modulo their number
+    struct told * now;                 // whose commands are written
     uint32_t * out;
     size_t n, n_ops; // words and operations so far
     struct txn_aim * aims;
@@ -35,6 +48,8 @@ struct joiner {
     bool known, failed;
 };
 
+// ---- tokens ----
+
 static int * tokens_of(struct joiner * j, int col, int direction, int channel) {
     bool ok = col >= 0 && col < AIE_MOST_COLUMNS && direction < DIRECTIONS && channel < CHANNELS;
     j->known &= ok;
@@ -42,18 +57,63 @@ static int * tokens_of(struct joiner * j, int col, int direction, int channel) {
 }
 
 static void count_write(struct joiner * j, uint32_t addr, uint32_t value) {
-    uint32_t offset = addr & 0xfffff, row = addr >> 20 & 31, at = offset - SHIM_S2MM_QUEUE;
-    uint32_t control = offset - SHIM_S2MM_CONTROL, col = addr >> 25;
-    if (row == 0 && col < AIE_MOST_COLUMNS && control < CHANNELS * QUEUE_STEP &&
-        control % QUEUE_STEP == 0) {
-        j->said[col][control / QUEUE_STEP].mask = 0;
-    }
-    if (row == 0 && at < DIRECTIONS * CHANNELS * QUEUE_STEP && at % QUEUE_STEP == 0 &&
-        value & ISSUES_TOKEN) {
-        int queue = (int) (at / QUEUE_STEP);
-        ++*tokens_of(j, (int) (addr >> 25), queue / CHANNELS, queue % CHANNELS);
+    int tile = txn_tile(addr), queue = txn_queue_at(&txn_shim, txn_offset(addr));
+    if (tile >= 0 && tile % AIE_ROWS == ARRAY_ROW_SHIM && queue >= 0 && value & ISSUES_TOKEN) {
+        ++*tokens_of(j, tile / AIE_ROWS, queue / CHANNELS, queue % CHANNELS);
     }
 }
+
+static void count(struct joiner * j, const struct image_command * c) {
+    if (c->op == IMAGE_WRITE) {
+        count_write(j, c->addr, c->value);
+    }
+    for (uint32_t i = 0; c->op == IMAGE_BLOCK_WRITE && i < c->n_words; i++) {
+        count_write(j, c->addr + 4 * i, load_u32(c->data + 4 * i));
+    }
+    if (c->op == IMAGE_WAIT) {
+        j->known &= c->row == 0;
+        --*tokens_of(j, c->col, c->direction, c->channel);
+    }
+}
+
+static bool is_quiet(const struct joiner * j) {
+    static const int none[AIE_MOST_COLUMNS][DIRECTIONS][CHANNELS];
+    return !memcmp(j->tokens, none, sizeof none);
+}
+
+// ---- what was said for good ----
+
+static bool is_said_to(uint32_t addr, uint32_t * col, uint32_t * channel) {
+    uint32_t row = addr >> 20 & 31, at = txn_offset(addr) - SHIM_S2MM_CONTROL;
+    *col = addr >> 25;
+    *channel = at / TXN_QUEUE_STEP;
+    return row == ARRAY_ROW_SHIM && at % TXN_QUEUE_STEP == 0 && *channel < CHANNELS &&
+           *col < AIE_MOST_COLUMNS;
+}
+
+// Who is told of a shim channel's ends stays what it was told once: nothing else of its control is
+// ever written, which unsay sees to.
+static bool is_said(struct joiner * j, const struct image_command * c) {
+    uint32_t col, channel;
+    if (!is_said_to(c->addr, &col, &channel)) {
+        return false;
+    }
+    bool same = j->said[col][channel].mask == c->mask && j->said[col][channel].value == c->value;
+    j->said[col][channel].mask = c->mask;
+    j->said[col][channel].value = c->value;
+    return same && c->mask;
+}
+
+static void unsay(struct joiner * j, const struct image_command * c) {
+    uint32_t n = c->op == IMAGE_BLOCK_WRITE ? c->n_words : c->op == IMAGE_WRITE, col, channel;
+    for (uint32_t i = 0; i < n; i++) {
+        if (is_said_to(c->addr + 4 * i, &col, &channel)) {
+            j->said[col][channel].mask = 0;
+        }
+    }
+}
+
+// ---- writing ----
 
 static void aim_at(struct joiner * j, const struct image_command * c) {
     if (j->n_aims == j->room) {
@@ -69,25 +129,10 @@ static void aim_at(struct joiner * j, const struct image_command * c) {
     j->known &= c->operand <= UINT16_MAX;
     j->aims[j->n_aims++] = (struct txn_aim){
         .word = (uint32_t) j->n,
-        .part = (uint16_t) j->index,
+        .part = (uint16_t) j->now->index,
         .operand = (uint16_t) c->operand,
         .byte_offset = c->byte_offset,
     };
-}
-
-// Whether the control register of a shim channel, which names the receiver of its tokens, holds
-// this value already. Nothing else of it is ever written, which count_write sees to.
-static bool is_said(struct joiner * j, const struct image_command * c) {
-    uint32_t offset = c->addr & 0xfffff, row = c->addr >> 20 & 31, col = c->addr >> 25;
-    uint32_t at = offset - SHIM_S2MM_CONTROL;
-    if (row != 0 || at % QUEUE_STEP || at / QUEUE_STEP >= CHANNELS || col >= AIE_MOST_COLUMNS) {
-        return false;
-    }
-    uint32_t channel = at / QUEUE_STEP;
-    bool same = j->said[col][channel].mask == c->mask && j->said[col][channel].value == c->value;
-    j->said[col][channel].mask = c->mask;
-    j->said[col][channel].value = c->value;
-    return same && c->mask;
 }
 
 static size_t words_of(const struct image_command * c) {
@@ -97,7 +142,7 @@ static size_t words_of(const struct image_command * c) {
     case IMAGE_MASK_WRITE:
         return 7;
     case IMAGE_BLOCK_WRITE:
-        return 4 + (size_t) c->n_words;
+        return BLOCK_WORDS + (size_t) c->n_words;
     case IMAGE_PATCH:
         return 12;
     default:
@@ -105,69 +150,248 @@ static size_t words_of(const struct image_command * c) {
     }
 }
 
-static bool visit(void * user, const struct image_command * c) {
-    struct joiner * j = user;
-    if (bd_state_is_current(&j->bds, c) || (c->op == IMAGE_MASK_WRITE && is_said(j, c))) {
-        return true;
-    }
-    switch (c->op) {
-    case IMAGE_WRITE:
-        count_write(j, c->addr, c->value);
-        break;
-    case IMAGE_BLOCK_WRITE:
-        for (uint32_t i = 0; i < c->n_words; i++) {
-            count_write(j, c->addr + 4 * i, load_u32(c->data + 4 * i));
-        }
-        break;
-    case IMAGE_WAIT:
-        j->known &= c->row == 0;
-        --*tokens_of(j, c->col, c->direction, c->channel);
-        break;
-    case IMAGE_PATCH:
-        aim_at(j, c);
-        break;
-    default:
-        break;
-    }
-    size_t n = words_of(c);
-    memcpy(j->out + j->n, j->part->insts + c->offset / 4, 4 * n);
-    j->n += n;
+// The operation as it stands in its part; returns where it stands now.
+static uint32_t * put(struct joiner * j, const struct image_command * c) {
+    uint32_t * at = j->out + j->n;
+    memcpy(at, j->now->part->insts + c->offset / 4, 4 * words_of(c));
+    j->n += words_of(c);
     j->n_ops++;
-    return j->known && !j->failed;
+    return at;
 }
 
-static bool is_quiet(const struct joiner * j) {
-    static const int none[AIE_MOST_COLUMNS][DIRECTIONS][CHANNELS];
-    return !memcmp(j->tokens, none, sizeof none);
+// ---- with other names for descriptors ----
+
+static uint32_t renamed(const struct ahead_tile * t, uint32_t bd) {
+    return t->to[bd < TXN_BDS ? bd : 0];
 }
 
-static enum status join(struct joiner * j, const struct txn_part * parts, int n,
-                        struct error * err) {
-    enum status st = ST_OK;
-    for (; j->index < n && st == ST_OK; j->index++) {
-        const struct txn_part * p = j->part = &parts[j->index];
-        st = txn_read((const uint8_t *) p->insts, 4 * p->n_words, visit, j, err);
-        if (st == ST_OK && j->failed) {
-            st = error_set(err, ST_NO_MEMORY, "TXN: no memory for address patches");
+static void lead_on(const struct ahead_tile * t, const struct txn_kind * k, uint32_t * words) {
+    if (txn_field(k, words, BD_CHAINED)) {
+        image_bd_set(k->tile, words, BD_NEXT, renamed(t, txn_field(k, words, BD_NEXT)));
+    }
+}
+
+// Descriptors that stand already are left out, and neighbours are written at once.
+static void put_bds(struct joiner * j, const struct image_command * c, int tile, uint32_t n) {
+    const struct txn_kind * k = txn_kind_of(tile);
+    const struct ahead_tile * t = &j->now->uses.tiles[tile];
+    uint32_t first = (txn_offset(c->addr) - k->bds) / IMAGE_BD_STEP, *block = NULL, next = 0;
+    bool shim = k == &txn_shim, apart = 4 * k->n_words != IMAGE_BD_STEP;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t words[8], bd = renamed(t, first + i);
+        memcpy(words, c->data + (size_t) (4 * k->n_words) * i, 4 * k->n_words);
+        lead_on(t, k, words);
+        bd_state_want(&j->bds, tile, bd);
+        if (!shim && (t->stands >> (first + i) & 1 || bd_state_holds(&j->bds, tile, bd, words))) {
+            continue;
         }
-        if (st == ST_OK && (!j->known || !is_quiet(j) || memcmp(p->insts, parts[0].insts, 8))) {
-            st = error_set(err, ST_UNSUPPORTED,
-                           "TXN: it leaves tokens behind, or is of another array");
+        uint32_t addr = (c->addr & ~0xfffffu) + k->bds + bd * IMAGE_BD_STEP;
+        if (!block || apart || bd != next) {
+            block = j->out + j->n;
+            j->n += BLOCK_WORDS;
+            j->n_ops++;
+            block[0] = BLOCK_OP;
+            block[1] = 0;
+            block[2] = addr;
+            block[3] = 4 * BLOCK_WORDS;
+        }
+        memcpy(j->out + j->n, words, 4 * k->n_words);
+        j->n += k->n_words;
+        block[3] += 4 * k->n_words;
+        next = bd + 1;
+        bd_state_is_current(&j->bds, &(struct image_command){.op = IMAGE_BLOCK_WRITE,
+                                                     .addr = addr,
+                                                     .data = (const uint8_t *) words,
+                                                     .n_words = k->n_words});
+    }
+}
+
+static uint32_t task_named(const struct joiner * j, uint32_t addr, uint32_t word) {
+    int tile = txn_tile(addr);
+    bool task = tile >= 0 && txn_queue_at(txn_kind_of(tile), txn_offset(addr)) >= 0;
+    return task ? (word & ~63u) | renamed(&j->now->uses.tiles[tile], word & 63) : word;
+}
+
+static void put_words(struct joiner * j, const struct image_command * c) {
+    uint32_t * at = put(j, c);
+    struct image_command told = *c;
+    if (c->op == IMAGE_WRITE) {
+        told.value = at[4] = task_named(j, c->addr, c->value);
+    }
+    for (uint32_t i = 0; c->op == IMAGE_BLOCK_WRITE && i < c->n_words; i++) {
+        at[BLOCK_WORDS + i] = task_named(j, c->addr + 4 * i, at[BLOCK_WORDS + i]);
+    }
+    told.data = (const uint8_t *) (at + BLOCK_WORDS);
+    bd_state_is_current(&j->bds, &told);
+}
+
+static void put_patch(struct joiner * j, const struct image_command * c) {
+    int tile = txn_tile(c->addr);
+    uint32_t bd = (txn_offset(c->addr) - SHIM_BD) / IMAGE_BD_STEP;
+    aim_at(j, c);
+    uint32_t * at = put(j, c);
+    if (tile >= 0 && bd < txn_shim.n_bds) {
+        at[PATCH_REGISTER] += (renamed(&j->now->uses.tiles[tile], bd) - bd) * IMAGE_BD_STEP;
+    }
+}
+
+static void tell(struct joiner * j, const struct image_command * c) {
+    int tile = c->op == IMAGE_WAIT ? -1 : txn_tile(c->addr);
+    uint32_t n = c->op == IMAGE_BLOCK_WRITE && tile >= 0
+                     ? txn_whole_bds(txn_kind_of(tile), txn_offset(c->addr), c->n_words)
+                     : 0;
+    unsay(j, c);
+    if (n) {
+        put_bds(j, c, tile, n);
+    } else if (c->op == IMAGE_WRITE || c->op == IMAGE_BLOCK_WRITE) {
+        put_words(j, c);
+    } else if (c->op == IMAGE_PATCH) {
+        put_patch(j, c);
+    } else if (c->op == IMAGE_WAIT) {
+        put(j, c);
+    } else if (!is_said(j, c)) {
+        bd_state_is_current(&j->bds, c);
+        put(j, c);
+    }
+}
+
+// ---- parts ----
+
+static struct told * told_at(struct joiner * j, int i) {
+    return &j->told[i % (AHEAD_PARTS + 1)];
+}
+
+static bool keep(void * user, const struct image_command * c) {
+    struct joiner * j = user;
+    struct told * t = j->now;
+    if (t->n == t->room) {
+        size_t room = t->room ? 2 * t->room : 512;
+        struct image_command * more = realloc(t->ops, room * sizeof *more);
+        if (!more) {
+            j->failed = true;
+            return false;
+        }
+        t->ops = more;
+        t->room = room;
+    }
+    t->ops[t->n++] = *c;
+    count(j, c);
+    return j->known;
+}
+
+// The next part is looked at.
+static enum status read(struct joiner * j, struct error * err) {
+    const struct txn_part * p = &j->parts[j->n_read];
+    struct told * t = j->now = told_at(j, j->n_read);
+    t->part = p;
+    t->index = j->n_read++;
+    t->n = 0;
+    enum status st = txn_read((const uint8_t *) p->insts, 4 * p->n_words, keep, j, err);
+    if (st == ST_OK && j->failed) {
+        st = error_set(err, ST_NO_MEMORY, "TXN: no memory to join streams");
+    }
+    if (st == ST_OK && (!j->known || !is_quiet(j) || memcmp(p->insts, j->parts[0].insts, 8))) {
+        st = error_set(err, ST_UNSUPPORTED, "TXN: it leaves tokens behind, or is of another array");
+    }
+    if (st == ST_OK) {
+        ahead_scan(&t->uses, t->ops, t->n);
+        t->uses.rigid |= !j->ahead;
+    }
+    return st;
+}
+
+static void tell_those(struct joiner * j, struct told * t, enum ahead_when when) {
+    j->now = t;
+    for (size_t i = 0; i < t->uses.n_told; i++) {
+        if (ahead_when(&t->uses, &t->ops[i]) == when) {
+            tell(j, &t->ops[i]);
+        }
+    }
+}
+
+static void tell_from(struct joiner * j, struct told * t, size_t from, size_t to) {
+    j->now = t;
+    for (size_t i = from; i < to; i++) {
+        tell(j, &t->ops[i]);
+    }
+}
+
+// Whether it can be told while those from `first` on, up to the one before it, run.
+static bool fits(struct joiner * j, int first, int i) {
+    struct ahead_part * flight[AHEAD_PARTS];
+    struct told * t = told_at(j, i);
+    if (t->uses.rigid) {
+        return false;
+    }
+    for (int f = first; f < i; f++) {
+        flight[f - first] = &told_at(j, f)->uses;
+    }
+    bool ok = ahead_fits(&t->uses, flight, i - first, &j->bds, t->ops);
+    if (!ok) { // its own names again
+        ahead_scan(&t->uses, t->ops, t->n);
+    }
+    return ok;
+}
+
+// Parts behind one that runs, as many as are told meanwhile: the next, and if that is short those
+// behind it. Returns the first that was not.
+static int tell_ahead(struct joiner * j, int runs, int next, enum status * st, struct error * err) {
+    for (; next < j->n_parts && next - runs <= AHEAD_PARTS; next++) {
+        if (next > runs + 1 && !told_at(j, next - 1)->uses.is_short) {
+            return next;
+        }
+        *st = j->n_read > next ? ST_OK : read(j, err);
+        if (*st != ST_OK || !fits(j, runs, next)) {
+            return next;
+        }
+        tell_those(j, told_at(j, next), AHEAD_NOW);
+    }
+    return next;
+}
+
+static enum status join(struct joiner * j, struct error * err) {
+    enum status st = ST_OK;
+    for (int i = 0, next = 0; i < j->n_parts && st == ST_OK; i++) {
+        struct told * t = told_at(j, i);
+        if (next > i) {
+            tell_those(j, t, AHEAD_LATER);
+            tell_those(j, t, AHEAD_MOVES);
+        } else {
+            st = j->n_read > i ? ST_OK : read(j, err);
+            next = i + 1;
+            if (st == ST_OK) {
+                fits(j, i, i);
+                tell_from(j, t, 0, t->uses.n_told);
+            }
+        }
+        ahead_started(&t->uses);
+        if (st == ST_OK && !t->uses.rigid) {
+            next = tell_ahead(j, i, next, &st, err);
+        }
+        if (st == ST_OK) {
+            tell_from(j, t, t->uses.n_told, t->n);
+        }
+        if (st == ST_OK && j->failed) {
+            st = error_set(err, ST_NO_MEMORY, "TXN: no memory to join streams");
         }
     }
     return st;
 }
 
-enum status txn_join(const struct txn_part * parts, int n, uint32_t * out, size_t * n_words,
-                     struct txn_aim ** aims, size_t * n_aims, struct error * err) {
+enum status txn_join(const struct txn_part * parts, int n, bool ahead, uint32_t * out,
+                     size_t * n_words, struct txn_aim ** aims, size_t * n_aims,
+                     struct error * err) {
     struct joiner * j = calloc(1, sizeof *j);
     if (!j) {
         return error_set(err, ST_NO_MEMORY, "TXN: no memory for what stands in descriptors");
     }
+    j->ahead = ahead;
+    j->parts = parts;
+    j->n_parts = n;
     j->out = out;
     j->n = HEADER_WORDS;
     j->known = true;
-    enum status st = join(j, parts, n, err);
+    enum status st = join(j, err);
     if (st == ST_OK) {
         memcpy(out, parts[0].insts, 8);
         out[HEADER_OPERATIONS] = (uint32_t) j->n_ops;
@@ -177,6 +401,9 @@ enum status txn_join(const struct txn_part * parts, int n, uint32_t * out, size_
         *n_aims = j->n_aims;
     } else {
         free(j->aims);
+    }
+    for (int i = 0; i <= AHEAD_PARTS; i++) {
+        free(j->told[i].ops);
     }
     free(j);
     return st;

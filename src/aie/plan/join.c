@@ -39,9 +39,9 @@ enum status aie_stream_join(const struct aie_stream_part * parts, int n, struct 
         list[i] = (struct txn_part){parts[i].insts, parts[i].n_words};
         words += parts[i].n_words;
     }
-    out->insts = malloc(words ? 4 * words : 1);
-    enum status st = list && out->insts ? txn_join(list, n, out->insts, &out->n_words, &out->aims,
-                                                   &out->n_aims, err)
+    out->insts = malloc(words ? 2 * 4 * words : 1);
+    enum status st = list && out->insts ? txn_join(list, n, true, out->insts, &out->n_words,
+                                                   &out->aims, &out->n_aims, err)
                                         : error_set(err, ST_NO_MEMORY, "no memory to join streams");
     st = st == ST_OK ? check_operands(parts, out, err) : st;
     free(list);

@@ -283,7 +283,7 @@ static void test_joined(void ** state) {
     size_t n, n_aims;
     struct txn_aim * aims;
     struct error err;
-    assert_int_equal(txn_join(parts, 2, out, &n, &aims, &n_aims, &err), ST_OK);
+    assert_int_equal(txn_join(parts, 2, false, out, &n, &aims, &n_aims, &err), ST_OK);
     assert_int_equal(n, parts[0].n_words + parts[1].n_words - 4 - 7); // told once who hears of it
     assert_int_equal(n_aims, 2);
     assert_int_equal(txn_operations(out, n), txn_operations(parts[0].insts, parts[0].n_words) +
@@ -385,7 +385,7 @@ static void test_standing(void ** state) {
         size_t n, n_aims;
         struct txn_aim * aims;
         print_message("case %d\n", (int) i);
-        assert_int_equal(txn_join(parts, 2, out, &n, &aims, &n_aims, NULL), ST_OK);
+        assert_int_equal(txn_join(parts, 2, false, out, &n, &aims, &n_aims, NULL), ST_OK);
         for (int p = 0; p < 2; p++) {
             all += txn_operations(parts[p].insts, parts[p].n_words);
             free((void *) (uintptr_t) parts[p].insts);
@@ -407,21 +407,176 @@ static void test_not_joined(void ** state) {
     struct error err;
     other[0] ^= 1u << 16; // of another generation
     for (int i = 1; i < 4; i++) {
-        assert_int_equal(
-            txn_join((struct txn_part[]){parts[0], parts[i]}, 2, out, &n, &aims, &n_aims, &err),
-            ST_UNSUPPORTED);
+        assert_int_equal(txn_join((struct txn_part[]){parts[0], parts[i]}, 2, false, out, &n, &aims,
+                                  &n_aims, &err),
+                         ST_UNSUPPORTED);
     }
     for (int i = 0; i < 4; i++) {
         free((void *) (uintptr_t) parts[i].insts);
     }
 }
 
+// ---- parts told ahead ----
+
+// A part as kernels are: the shim reads into a memtile, which passes on to a core; the core's
+// parameters; and a result that is waited for. What a stream does is written down, a letter each.
+struct small {
+    int row;        // of the core that works
+    uint32_t words; // of a chunk
+    int more_tasks; // of the memtile's channel from the shim
+    bool with_next; // the next channel's task by the same command
+    bool lock;      // of the memtile: written
+};
+
+static struct txn_part small_part(const struct small * x) {
+    const uint32_t mem = 1u << 20, core = (uint32_t) x->row << 20, valid = 1u << 25;
+    const uint32_t shim_bds[16] = {x->words, 0, 0, 0, 0, 0, 0, valid,
+                                   x->words, 0, 0, 0, 0, 0, 0, valid};
+    const uint32_t taking = 1u << 31 | 1u << 15 | 0x7fu << 8; // a lock of its own
+    const uint32_t mem_bds[16] = {x->words, 0x20000, 0, 0, 0, 0, 0, taking | 64,
+                                  x->words, 0x20000, 0, 0, 0, 0, 0, taking | 65};
+    const uint32_t core_bd[6] = {x->words, 0, 0, 0, 0, valid | 1u << 12};
+    const uint32_t params[4] = {x->words, 1, 2, 3}, both[3] = {0, 0, 24};
+    struct txn_part p;
+    struct txn t;
+    uint32_t * insts;
+    txn_begin(&t, 4, 3);
+    txn_block_write(&t, 0x1d000, shim_bds, 16);
+    txn_patch_address(&t, 0x1d004, 0, 0);
+    txn_patch_address(&t, 0x1d024, 1, 0);
+    txn_write(&t, 0x1d214, 0);
+    if (x->lock) {
+        txn_write(&t, mem + 0xc0000, 1);
+    }
+    txn_block_write(&t, mem + 0xa0000, mem_bds, 16);
+    txn_block_write(&t, mem + 0xa0000 + 24 * 0x20, mem_bds, 8); // an odd channel's
+    if (x->with_next) {
+        txn_block_write(&t, mem + 0xa0604, both, 3);
+    } else {
+        txn_write(&t, mem + 0xa060c, 24);
+    }
+    for (int i = 0; i < (x->with_next ? 0 : 1) + x->more_tasks; i++) {
+        txn_write(&t, mem + 0xa0604, 0);
+    }
+    txn_write(&t, mem + 0xa0634, 1);
+    txn_block_write(&t, core + 0x400, params, 4);
+    txn_block_write(&t, core + 0x1d000, core_bd, 6);
+    txn_write(&t, core + 0x1de04, 0);
+    txn_write(&t, 0x1d204, 0x80000001u);
+    txn_wait(&t, 0, 0, 0, 0);
+    assert_int_equal(txn_end(&t, &insts, &p.n_words, NULL), ST_OK);
+    p.insts = insts;
+    return p;
+}
+
+struct story {
+    char text[64];
+    int n, shim_bds[8], n_shim, reads[4], n_reads;
+};
+
+// S: the shim's descriptors, R: it reads, M and m: the memtile's task from the shim, the next
+// channel's (B: both), P: parameters, W: a wait.
+static bool tell_story(void * user, const struct image_command * c) {
+    struct story * s = user;
+    uint32_t row = c->addr >> 20 & 31, offset = c->addr & 0xfffff;
+    char what = c->op == IMAGE_WAIT ? 'W' : 0;
+    if (c->op == IMAGE_BLOCK_WRITE && row == 0) {
+        what = 'S';
+        s->shim_bds[s->n_shim++] = (int) (offset - 0x1d000) / 0x20;
+    } else if (c->op == IMAGE_WRITE && row == 0 && offset == 0x1d214) {
+        what = 'R';
+        s->reads[s->n_reads++] = (int) c->value & 63;
+    } else if (row == 1 && offset == 0xa0604) {
+        what = c->op == IMAGE_BLOCK_WRITE ? 'B' : 'M';
+    } else if (row == 1 && offset == 0xa060c) {
+        what = 'm';
+    } else if (row > 1 && offset == 0x400) {
+        what = 'P';
+    }
+    if (what) {
+        assert_true(s->n + 1 < (int) sizeof s->text);
+        s->text[s->n++] = what;
+    }
+    return true;
+}
+
+static void test_ahead(void ** state) {
+    (void) state;
+    static const struct {
+        struct small parts[3];
+        int n;
+        const char *in_order, *ahead;
+    } cases[] = {
+        // Another core: all is told before the wait but that the shim reads.
+        {{{2, 16, 0, false, false}, {3, 32, 0, false, false}}, 2, "SRmMPWSRmMPW", "SRmMPSmMPWRW"},
+        // The same core reads its parameters still.
+        {{{2, 16, 0, false, false}, {2, 32, 0, false, false}}, 2, "SRmMPWSRmMPW", "SRmMPSmMWPRW"},
+        // Behind a short one the next is told as well.
+        {{{2, 16, 0, false, false}, {3, 32, 0, false, false}, {4, 8, 0, false, false}},
+         3,
+         "SRmMPWSRmMPWSRmMPW",
+         "SRmMPSmMPSmMPWRWRW"},
+        // And not behind one that is long.
+        {{{2, 16, 0, false, false}, {3, 1 << 18, 0, false, false}, {4, 8, 0, false, false}},
+         3,
+         "SRmMPWSRmMPWSRmMPW",
+         "SRmMPSmMPWRSmMPWRW"},
+        // Locks of a memtile are not written while another part has them.
+        {{{2, 16, 0, false, false}, {3, 32, 0, false, true}}, 2, "SRmMPWSRmMPW", "SRmMPWSRmMPW"},
+        // A queue of four tasks.
+        {{{2, 16, 2, false, false}, {3, 32, 1, false, false}},
+         2,
+         "SRmMMMPWSRmMMPW",
+         "SRmMMMPSmPWMMRW"},
+        // What a later part pushes does not overtake a task that waits for room, nor one that the
+        // same command pushes.
+        {{{2, 16, 3, false, false}, {3, 32, 0, true, false}, {4, 8, 0, false, false}},
+         3,
+         "SRmMMMMPWSRBPWSRmMPW",
+         "SRmMMMMPSPSPWBRWmMRW"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct txn_part parts[3];
+        for (int p = 0; p < cases[i].n; p++) {
+            parts[p] = small_part(&cases[i].parts[p]);
+        }
+        for (int ahead = 0; ahead < 2; ahead++) {
+            uint32_t out[1000];
+            size_t n, n_aims;
+            struct txn_aim * aims;
+            struct story s = {.n = 0};
+            assert_int_equal(txn_join(parts, cases[i].n, ahead, out, &n, &aims, &n_aims, NULL),
+                             ST_OK);
+            assert_int_equal(txn_read((const uint8_t *) out, 4 * n, tell_story, &s, NULL), ST_OK);
+            print_message("case %d: %s\n", (int) i, s.text);
+            assert_string_equal(s.text, ahead ? cases[i].ahead : cases[i].in_order);
+            assert_int_equal(n_aims, 2 * cases[i].n);
+            for (int p = 0; p < cases[i].n; p++) { // each reads by its own descriptor
+                assert_int_equal(s.reads[p], s.shim_bds[p]);
+                assert_int_equal(aims[2 * p].part, p);
+            }
+            if (ahead && i < 3) { // which are not those that are in use
+                assert_int_not_equal(s.shim_bds[0], s.shim_bds[1]);
+            }
+            free(aims);
+        }
+        for (int p = 0; p < cases[i].n; p++) {
+            free((void *) (uintptr_t) parts[p].insts);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_joined),           cmocka_unit_test(test_not_joined),
-        cmocka_unit_test(test_pdi_from_project), cmocka_unit_test(test_pdi_rebuilt),
-        cmocka_unit_test(test_txn_rebuilt),      cmocka_unit_test(test_cdo_words),
-        cmocka_unit_test(test_visit_stops),      cmocka_unit_test(test_standing),
+        cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_not_joined),
+        cmocka_unit_test(test_pdi_from_project),
+        cmocka_unit_test(test_pdi_rebuilt),
+        cmocka_unit_test(test_txn_rebuilt),
+        cmocka_unit_test(test_cdo_words),
+        cmocka_unit_test(test_visit_stops),
+        cmocka_unit_test(test_standing),
+        cmocka_unit_test(test_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,65 @@
+// txn-ahead: what parts of a joined stream may tell the array while parts before them still run.
+// The controller takes as long to tell a kernel as a small one runs, and waits for tokens
+// meanwhile; so a part is told ahead of these waits, all but what sets its words in motion:
+//
+//     part n:    descriptors, tasks, shims read | wait
+//     part n+1:                                 ^ descriptors, tasks ... ^ shims read | wait
+//     part n+2:                                 ^ descriptors, tasks ...              ^ shims ...
+//
+// Nothing of a part moves before its shims read from memory: cores, memtiles and the shim's writes
+// wait for words that only those bring, behind all that the parts before have queued. And they read
+// when these are complete, whose results they may want. So it does not matter what any of them
+// computes, nor where its operands are.
+//
+// What must not be touched before are things that a part in flight, one that was told and is not
+// complete, may still use:
+//   - descriptors of its tasks: the part gets others, unless they stand as it wants them and its
+//     tasks are queued in the same channel behind those that use them;
+//   - what a core that works for it reads: parameters and locks of that core are written behind the
+//     waits, before the shims read;
+//   - a queue that has no room: then these tasks are pushed behind the waits, too, and so are those
+//     of later parts in that queue;
+//   - locks that one channel takes now and another one did: then the part is told as it always was,
+//     and so is one that writes locks of a memtile, waits in its middle or does what is not known.
+#pragma once
+
+#include "bd-state.h"
+
+struct ahead_tile {
+    uint64_t written, used;     // descriptors, by bit
+    uint32_t words[TXN_BDS][8]; // of those that are written
+    uint16_t by[TXN_BDS];       // queues whose tasks use it, by bit
+    uint16_t takers[TXN_LOCKS]; // queues whose tasks take a lock
+    uint8_t tasks[TXN_QUEUES];  // of each
+    uint16_t late;              // queues whose tasks are pushed behind the waits
+    bool busy, others;          // has tasks; has those of a part in flight, too
+    uint8_t to[TXN_BDS];        // what a descriptor is called instead
+    uint64_t stands;            // descriptors that need not be written
+};
+
+enum { AHEAD_PARTS = 8 }; // in flight at most
+
+struct ahead_part {
+    bool rigid;      // is told as it is, and nothing ahead of its waits
+    bool is_short;   // runs not much longer than it takes to tell another one
+    uint64_t n_shim; // words that its shims read
+    size_t n_told;   // commands before its waits
+    struct ahead_tile tiles[TXN_TILES];
+};
+
+// What a part uses, from its commands.
+void ahead_scan(struct ahead_part * p, const struct image_command * ops, size_t n);
+// Whether it can be told while those in flight run: names of its descriptors, and which of them
+// stand. They keep the names until they are complete.
+bool ahead_fits(struct ahead_part * p, struct ahead_part * const * flight, int n,
+                const struct bd_state * s, const struct image_command * ops);
+
+// All of it is told.
+void ahead_started(struct ahead_part * p);
+
+enum ahead_when {
+    AHEAD_NOW,   // while those in flight run
+    AHEAD_LATER, // when they are complete
+    AHEAD_MOVES, // behind all else: the shims read
+};
+enum ahead_when ahead_when(const struct ahead_part * p, const struct image_command * c);
