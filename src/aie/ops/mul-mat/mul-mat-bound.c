@@ -126,7 +126,8 @@ static uint64_t of_numbers(const struct kernel_spec * spec) {
 uint64_t mul_mat_bound(const struct kernel_spec * spec) {
     const struct aie_times * t = aie_times(spec->arch);
     uint64_t start = (uint64_t) t->start;
-    return spec->op == KERNEL_OP_MUL_MAT_BLOCKS
-               ? (start + of_blocks(spec)) * (uint64_t) t->core_factor
-               : start + of_numbers(spec);
+    // One row of b, a token's, wants one accumulator: there the slice's own figure holds.
+    uint64_t factor = spec->output.ne[1] == 1 ? 1 : (uint64_t) t->core_factor;
+    return spec->op == KERNEL_OP_MUL_MAT_BLOCKS ? (start + of_blocks(spec)) * factor
+                                                : start + of_numbers(spec);
 }
