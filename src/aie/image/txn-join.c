@@ -200,9 +200,9 @@ static void put_bds(struct joiner * j, const struct image_command * c, int tile,
         block[3] += 4 * k->n_words;
         next = bd + 1;
         bd_state_is_current(&j->bds, &(struct image_command){.op = IMAGE_BLOCK_WRITE,
-                                                     .addr = addr,
-                                                     .data = (const uint8_t *) words,
-                                                     .n_words = k->n_words});
+                                                             .addr = addr,
+                                                             .data = (const uint8_t *) words,
+                                                             .n_words = k->n_words});
     }
 }
 

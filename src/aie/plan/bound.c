@@ -40,15 +40,20 @@ bool bound_is_flat(const struct kernel_spec * spec) {
     return flat;
 }
 
-uint64_t bound_mixed(const struct kernel_spec * spec, uint64_t cycles) {
+static uint64_t mixed(const struct kernel_spec * spec, uint64_t cycles) {
     uint64_t most = (uint64_t) aie_times(spec->arch)->mixed_penalty;
     return cycles + (cycles < most ? cycles : most);
 }
 
-static uint64_t spread(const struct kernel_spec * spec, uint64_t cycles) {
+uint64_t bound_cores(const struct kernel_spec * spec, uint64_t cycles) {
     const struct aie_times * t = aie_times(spec->arch);
-    return bound_mixed(spec, (uint64_t) t->start + cycles / bound_columns(spec)) *
-           (uint64_t) t->core_factor;
+    uint64_t start = mixed(spec, (uint64_t) t->start);
+    uint64_t all = mixed(spec, (uint64_t) t->start + cycles);
+    return start + (all - start) * (uint64_t) t->core_factor;
+}
+
+static uint64_t spread(const struct kernel_spec * spec, uint64_t cycles) {
+    return bound_cores(spec, cycles / bound_columns(spec));
 }
 
 uint64_t bound_elements(const struct kernel_spec * spec, const struct aie_word_times * times) {

@@ -24,8 +24,10 @@ uint64_t bound_most_words(const struct kernel_spec * spec);
 int bound_word(const struct kernel_spec * spec, const struct aie_word_times * times);
 // One run of elements: no row begins anew.
 bool bound_is_flat(const struct kernel_spec * spec);
-// The columns of an op that may run among other programs: half of them have its own then.
-uint64_t bound_mixed(const struct kernel_spec * spec, uint64_t cycles);
+// A kernel whose cores take so many of aie2's cycles, and which may run among other programs: half
+// of the columns have its own then. The chip's factor is the cores' alone: it is not applied to the
+// start, which is the stream's.
+uint64_t bound_cores(const struct kernel_spec * spec, uint64_t cycles);
 // An op on each element, or on each of a row's.
 uint64_t bound_elements(const struct kernel_spec * spec, const struct aie_word_times * times);
 // The same where the operands' words may lie anywhere.

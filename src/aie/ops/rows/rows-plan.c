@@ -278,5 +278,5 @@ uint64_t rows_bound(const struct kernel_spec * spec) {
         most = most / rows * ((rows + workers - 1) / workers * workers);
     }
     uint64_t cycles = most * (uint64_t) word + rows * (uint64_t) t->row;
-    return bound_mixed(spec, (uint64_t) t->start + cycles / columns) * (uint64_t) t->core_factor;
+    return bound_cores(spec, cycles / columns);
 }
