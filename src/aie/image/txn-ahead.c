@@ -335,7 +335,8 @@ bool ahead_fits(struct ahead_part * p, struct ahead_part * const * flight, int n
             }
         }
         for (int q = 0; q < TXN_QUEUES; q++) {
-            t->late |= (uint16_t) ((tasks[q] > QUEUE_ROOM) << q);
+            bool fills = is_core(i) && t->others && q < (int) txn_core.n_queues / 2;
+            t->late |= (uint16_t) ((fills || tasks[q] > QUEUE_ROOM) << q);
         }
         ok = ok && (is_shim(i) ? name_shim(&naming, ops, p->n_told) : name_tile(&naming));
     }

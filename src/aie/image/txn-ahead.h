@@ -17,6 +17,8 @@
 //     tasks are queued in the same channel behind those that use them;
 //   - what a core that works for it reads: parameters and locks of that core are written behind the
 //     waits, before the shims read;
+//   - places of such a core's memory: a task that fills one takes its lock at once, and the core
+//     may wait until all of them are empty. So these tasks come behind the waits as well;
 //   - a queue that has no room: then these tasks are pushed behind the waits, too, and so are those
 //     of later parts in that queue;
 //   - locks that one channel takes now and another one did: then the part is told as it always was,
