@@ -187,6 +187,72 @@ static void norm_and_weights(void ** state) {
     }
 }
 
+// The same node in a graph of its own, on copies of its operands, is the same to the last bit.
+static void assert_as_alone(const struct ggml_tensor * node) {
+    struct world w = world_new();
+    struct ggml_tensor * in[2] = {NULL, NULL};
+    for (int i = 0; i < 2 && node->src[i]; i++) {
+        struct ggml_context * ctx = i == 0 && node->op == GGML_OP_MUL_MAT ? w.weights : w.ctx;
+        in[i] = ggml_new_tensor(ctx, node->src[i]->type, GGML_MAX_DIMS, node->src[i]->ne);
+    }
+    struct ggml_tensor * out = node->op == GGML_OP_MUL_MAT ? ggml_mul_mat(w.ctx, in[0], in[1])
+                               : node->op == GGML_OP_ADD   ? ggml_add(w.ctx, in[0], in[1])
+                               : node->op == GGML_OP_MUL   ? ggml_mul(w.ctx, in[0], in[1])
+                                                           : ggml_rms_norm(w.ctx, in[0], 1e-5f);
+    world_alloc(&w, out);
+    size_t n = ggml_nbytes(node);
+    char *got = malloc(n), *want = malloc(n);
+    for (int i = 0; i < 2 && in[i]; i++) {
+        char * bytes = malloc(ggml_nbytes(in[i]));
+        ggml_backend_tensor_get(node->src[i], bytes, 0, ggml_nbytes(in[i]));
+        ggml_backend_tensor_set(in[i], bytes, 0, ggml_nbytes(in[i]));
+        free(bytes);
+    }
+    world_compute(&w);
+    ggml_backend_tensor_get(node, got, 0, n);
+    ggml_backend_tensor_get(out, want, 0, n);
+    assert_memory_equal(got, want, n);
+    free(got), free(want);
+    world_free(&w);
+}
+
+// Weights are read into memtiles while the kernel before still runs: behind a product of the same
+// shape and of another one, behind small kernels, and not where a kernel before writes them.
+static void early_weights(void ** state) {
+    (void) state;
+    static const struct {
+        enum ggml_type type;
+        int64_t k, m;
+    } shapes[] = {{GGML_TYPE_Q4_0, 512, 1024}, {GGML_TYPE_Q4_0, 512, 1024},
+                  {GGML_TYPE_Q4_0, 1024, 256}, {GGML_TYPE_Q8_0, 1024, 256},
+                  {GGML_TYPE_Q4_K, 256, 128},  {GGML_TYPE_F32, 256, 64}};
+    enum { N = sizeof shapes / sizeof shapes[0], SUMMED = N - 1 };
+    struct world w = world_new();
+    struct ggml_tensor *a[N], *x = ggml_new_tensor_1d(w.ctx, GGML_TYPE_F32, shapes[0].k);
+    for (int i = 0; i < N; i++) {
+        a[i] = ggml_new_tensor_2d(i == SUMMED ? w.ctx : w.weights, shapes[i].type, shapes[i].k,
+                                  shapes[i].m);
+    }
+    struct ggml_tensor *y0 = ggml_mul_mat(w.ctx, a[0], x), *y1 = ggml_mul_mat(w.ctx, a[1], x);
+    struct ggml_tensor * norm = ggml_rms_norm(w.ctx, ggml_mul(w.ctx, y0, y1), 1e-5f);
+    struct ggml_tensor *y2 = ggml_mul_mat(w.ctx, a[2], norm), *y3 = ggml_mul_mat(w.ctx, a[3], norm);
+    struct ggml_tensor * sum = ggml_add(w.ctx, y2, y3);
+    struct ggml_tensor *y4 = ggml_mul_mat(w.ctx, a[4], sum), *twice = ggml_add(w.ctx, a[5], a[5]);
+    ggml_build_forward_expand(w.graph, y4);
+    world_alloc(&w, ggml_mul_mat(w.ctx, twice, sum));
+    for (uint32_t round = 0; round < 2; round++) {
+        fill(x, 80 + round);
+        for (int i = 0; i < N; i++) {
+            fill(a[i], 90 + 10 * round + (uint32_t) i);
+        }
+        world_compute(&w);
+        for (int i = 0; i < ggml_graph_n_nodes(w.graph); i++) {
+            assert_as_alone(ggml_graph_node(w.graph, i));
+        }
+    }
+    world_free(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_after_the_other),
@@ -194,6 +260,7 @@ int main(void) {
         cmocka_unit_test(many),
         cmocka_unit_test(many_buffers),
         cmocka_unit_test(norm_and_weights),
+        cmocka_unit_test(early_weights),
     };
     return cmocka_run_group_tests(tests, load, unload);
 }

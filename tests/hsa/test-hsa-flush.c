@@ -216,7 +216,8 @@ static int line_shared(const char * arch) {
 // The second half of two kernels that were made one stream, without the first: what that one left
 // in the array is not written again.
 static uint32_t * second_half(const struct kernel_code * code, size_t * n) {
-    struct txn_part parts[2] = {{code->insts, code->n_insts}, {code->insts, code->n_insts}};
+    struct txn_part parts[2] = {{.insts = code->insts, .n_words = code->n_insts},
+                                {.insts = code->insts, .n_words = code->n_insts}};
     uint32_t *first = malloc(8 * code->n_insts), *both = malloc(8 * code->n_insts), size;
     struct txn_aim *aims, *again;
     size_t n_first, n_both, n_aims, n_again;

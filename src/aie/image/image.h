@@ -96,6 +96,7 @@ enum status txn_idle(enum aie_arch arch, uint32_t ** insts, size_t * n_words, st
 // transfers and the ways of its tokens included: for keeping what is sent at once short. What the
 // array computes meanwhile comes on top.
 uint64_t txn_cycles(const uint32_t * insts, size_t n_words);
+uint64_t txn_price(const uint32_t * ops, size_t n_words); // of operations without a header
 // How many operations it has: writes, blocks, patches and waits. As its header says, and counted.
 static inline uint32_t txn_header_operations(const uint32_t * insts) {
     return insts[2];
@@ -107,6 +108,7 @@ uint32_t txn_operations(const uint32_t * insts, size_t n_words);
 struct txn_part {
     const uint32_t * insts;
     size_t n_words;
+    uint32_t ready; // operands that no part before it writes, by bit: they may be read early
 };
 
 struct txn_aim {   // an address patch of a joined stream, and what it was in its part
@@ -118,7 +120,8 @@ struct txn_aim {   // an address patch of a joined stream, and what it was in it
 // Joins the parts, in their order, to one stream of *n_words, and lists its address patches. Writes
 // of a part that would change nothing are left out: shim controls that were set before, and
 // descriptors that hold these words already. `ahead`: a part is issued while those before it run
-// (txn-ahead.h), with other descriptors where its own are in use. Operands are still those of the
+// (txn-ahead.h), with other descriptors where its own are in use, and reads operands that are ready
+// into memtiles (txn-early.h). Operands are still those of the
 // parts: txn_aim tells them where they are. `out` has room for all words of all parts twice; *aims
 // is the caller's. ST_UNSUPPORTED where the parts are not of one array, have operations that are
 // not known, or leave a token behind that another part would take for its own.

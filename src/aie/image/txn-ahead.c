@@ -1,15 +1,14 @@
 // txn-ahead: see the header.
 #include "txn-ahead.h"
 
+#include "txn-early.h"
+
 #include <string.h>
 
 enum {
     CORE_MEMORY = 0x10000, // bytes of a core's data memory, the first of its addresses
     CORE_LOCKS = 16,
     LOCK_STEP = 0x10,
-    QUEUE_ROOM = 4,  // tasks that a queue holds, one that runs not counted
-    SHIM_READS = 2,  // queues of a shim from here on read memory
-    SHORT = 1 << 17, // words that a short part's shims read, at most: 0.5 MiB
 };
 
 static bool is_shim(int tile) {
@@ -20,8 +19,13 @@ static bool is_core(int tile) {
     return tile % AIE_ROWS >= ARRAY_ROW_CORE;
 }
 
-// Queues that a command's words reach, by bit.
-static uint32_t reached(const struct txn_kind * k, const struct image_command * c) {
+// Parameters and locks.
+static bool is_read_by_core(int tile, uint32_t offset) {
+    return is_core(tile) && (offset < CORE_MEMORY || offset - CORE_LOCK < CORE_LOCKS * LOCK_STEP);
+}
+
+uint32_t ahead_reached(const struct image_command * c) {
+    const struct txn_kind * k = txn_kind_of(txn_tile(c->addr));
     uint32_t n = c->op == IMAGE_BLOCK_WRITE ? c->n_words : c->op == IMAGE_WRITE, queues = 0;
     for (uint32_t i = 0; i < n; i++) {
         int queue = txn_queue_at(k, txn_offset(c->addr) + 4 * i);
@@ -56,14 +60,16 @@ static bool push(struct ahead_part * p, int tile, int queue, uint32_t task) {
         return false; // at once
     }
     for (bool more = true; more; left--) {
-        if (bd >= k->n_bds || !left || !(t->written >> bd & 1) || t->tasks[queue] > QUEUE_ROOM ||
-            !take_lock(t, k, t->words[bd], queue)) {
+        if (bd >= k->n_bds || !left || !(t->written >> bd & 1) ||
+            t->tasks[queue] > TXN_QUEUE_ROOM || !take_lock(t, k, t->words[bd], queue)) {
             return false;
         }
+        uint64_t words = (uint64_t) txn_field(k, t->words[bd], BD_WORDS) * ((task >> 16 & 255) + 1);
         t->used |= UINT64_C(1) << bd;
+        t->moved[queue] += words;
         t->by[bd] |= (uint16_t) (1u << queue);
-        if (k == &txn_shim && queue >= SHIM_READS) {
-            p->n_shim += (uint64_t) txn_field(k, t->words[bd], BD_WORDS) * ((task >> 16 & 255) + 1);
+        if (k == &txn_shim && queue >= TXN_SHIM_READS) {
+            p->n_shim += words;
         }
         more = txn_field(k, t->words[bd], BD_CHAINED);
         bd = txn_field(k, t->words[bd], BD_NEXT);
@@ -94,8 +100,9 @@ static bool write_word(struct ahead_part * p, int tile, uint32_t offset, uint32_
     if (queue >= 0) {
         return push(p, tile, queue, value);
     }
-    bool lock = is_core(tile) && offset - CORE_LOCK < CORE_LOCKS * LOCK_STEP;
-    return is_control(k, offset) || lock || (is_core(tile) && offset < CORE_MEMORY);
+    bool core = is_read_by_core(tile, offset);
+    p->fills_first |= core && (p->tiles[tile].tasks[0] || p->tiles[tile].tasks[1]);
+    return is_control(k, offset) || core;
 }
 
 static bool write_block(struct ahead_part * p, int tile, const struct image_command * c) {
@@ -105,11 +112,15 @@ static bool write_block(struct ahead_part * p, int tile, const struct image_comm
         return write_bds(&p->tiles[tile], k, (offset - k->bds) / IMAGE_BD_STEP, n, c->data);
     }
     bool ok = true;
-    uint32_t queues = reached(k, c);
-    if (is_shim(tile) && queues >> SHIM_READS) { // what the shim writes is told with what it reads
-        p->tiles[tile].late |= (uint16_t) (queues & ((1u << SHIM_READS) - 1));
+    uint32_t queues = ahead_reached(c);
+    if (is_shim(tile) &&
+        queues >> TXN_SHIM_READS) { // what the shim writes is told with what it reads
+        p->tiles[tile].late |= (uint16_t) (queues & ((1u << TXN_SHIM_READS) - 1));
     }
     for (uint32_t i = 0; i < c->n_words && ok; i++) {
+        if (txn_queue_at(k, offset + 4 * i) < 0 && load_u32(c->data + 4 * i)) {
+            p->tiles[tile].whole |= (uint16_t) queues;
+        }
         ok = write_word(p, tile, offset + 4 * i, load_u32(c->data + 4 * i));
     }
     return ok;
@@ -130,21 +141,24 @@ static bool scan(struct ahead_part * p, const struct image_command * c) {
         return is_shim(tile) && is_control(&txn_shim, offset);
     case IMAGE_PATCH: {
         uint32_t bd = (offset - SHIM_BD) / IMAGE_BD_STEP;
-        return is_shim(tile) && bd < txn_shim.n_bds && p->tiles[tile].written >> bd & 1;
+        bool ok = is_shim(tile) && bd < txn_shim.n_bds && p->tiles[tile].written >> bd & 1;
+        if (ok) {
+            p->tiles[tile].operand[bd] = (uint32_t) c->operand + 1;
+        }
+        return ok;
     }
     default:
         return false;
     }
 }
 
-void ahead_scan(struct ahead_part * p, const struct image_command * ops, size_t n) {
+void ahead_scan(struct ahead_part * p, const struct image_command * ops, size_t n, uint32_t ready) {
     size_t i = 0;
     memset(p, 0, sizeof *p);
     for (; i < n && ops[i].op != IMAGE_WAIT; i++) {
         p->rigid |= !p->rigid && !scan(p, &ops[i]);
     }
     p->n_told = i;
-    p->is_short = p->n_shim <= SHORT;
     p->rigid |= i == n;
     for (; i < n; i++) {
         p->rigid |= ops[i].op != IMAGE_WAIT;
@@ -153,6 +167,9 @@ void ahead_scan(struct ahead_part * p, const struct image_command * ops, size_t 
         for (int bd = 0; bd < TXN_BDS; bd++) {
             p->tiles[t].to[bd] = (uint8_t) bd;
         }
+    }
+    if (!p->rigid) {
+        early_scan(p, ready);
     }
 }
 
@@ -305,7 +322,7 @@ static void be_late(struct ahead_part * p, const struct image_command * ops) {
         more = false;
         for (size_t i = 0; i < p->n_told; i++) {
             int tile = txn_tile(ops[i].addr);
-            uint32_t queues = reached(txn_kind_of(tile), &ops[i]);
+            uint32_t queues = ahead_reached(&ops[i]);
             uint16_t * late = &p->tiles[tile].late;
             if (queues & *late && queues & ~(uint32_t) *late) {
                 *late |= (uint16_t) queues;
@@ -336,7 +353,7 @@ bool ahead_fits(struct ahead_part * p, struct ahead_part * const * flight, int n
         }
         for (int q = 0; q < TXN_QUEUES; q++) {
             bool fills = is_core(i) && t->others && q < (int) txn_core.n_queues / 2;
-            t->late |= (uint16_t) ((fills || tasks[q] > QUEUE_ROOM) << q);
+            t->late |= (uint16_t) ((fills || tasks[q] > TXN_QUEUE_ROOM) << q);
         }
         ok = ok && (is_shim(i) ? name_shim(&naming, ops, p->n_told) : name_tile(&naming));
     }
@@ -348,18 +365,18 @@ void ahead_started(struct ahead_part * p) {
     for (int i = 0; i < TXN_TILES; i++) {
         p->tiles[i].late = 0;
     }
+    p->started = true;
 }
 
 // ---- when a command is told ----
 
 enum ahead_when ahead_when(const struct ahead_part * p, const struct image_command * c) {
     int tile = txn_tile(c->addr);
-    uint32_t queues = reached(txn_kind_of(tile), c), offset = txn_offset(c->addr);
-    if (is_shim(tile) && queues >> SHIM_READS) {
+    uint32_t queues = ahead_reached(c), offset = txn_offset(c->addr);
+    const struct ahead_tile * t = &p->tiles[tile];
+    if (is_shim(tile) && queues >> TXN_SHIM_READS) {
         return AHEAD_MOVES;
     }
-    const struct ahead_tile * t = &p->tiles[tile];
-    bool is_read =
-        is_core(tile) && (offset < CORE_MEMORY || offset - CORE_LOCK < CORE_LOCKS * LOCK_STEP);
-    return (is_read && t->others) || queues & t->late ? AHEAD_LATER : AHEAD_NOW;
+    return (is_read_by_core(tile, offset) && t->others) || queues & t->late ? AHEAD_LATER
+                                                                            : AHEAD_NOW;
 }

@@ -37,26 +37,34 @@ struct ahead_tile {
     bool busy, others;          // has tasks; has those of a part in flight, too
     uint8_t to[TXN_BDS];        // what a descriptor is called instead
     uint64_t stands;            // descriptors that need not be written
+
+    // For reads that begin early (txn-early.h).
+    uint64_t moved[TXN_QUEUES]; // words, by its tasks
+    uint32_t operand[TXN_BDS];  // shim: that a descriptor points at, and 1; 0: none
+    uint16_t whole;             // shim: queues that one command reaches with other registers
+    uint16_t early;             // shim: queues that may read before the part starts,
+    uint16_t begins, begun;     // those that do now, that did
 };
 
 enum { AHEAD_PARTS = 8 }; // in flight at most
 
 struct ahead_part {
-    bool rigid;      // is told as it is, and nothing ahead of its waits
-    bool is_short;   // runs not much longer than it takes to tell another one
-    uint64_t n_shim; // words that its shims read
-    size_t n_told;   // commands before its waits
+    bool started;     // all of it is told but its waits
+    bool fills_first; // a core gets tasks that fill its memory before what it reads there
+    bool rigid;       // is told as it is, and nothing ahead of its waits
+    uint64_t n_shim;  // words that its shims read
+    size_t n_told;    // commands before its waits
     struct ahead_tile tiles[TXN_TILES];
 };
 
-// What a part uses, from its commands.
-void ahead_scan(struct ahead_part * p, const struct image_command * ops, size_t n);
+// What a part uses, from its commands; the operands that nothing before it writes, by bit.
+void ahead_scan(struct ahead_part * p, const struct image_command * ops, size_t n, uint32_t ready);
 // Whether it can be told while those in flight run: names of its descriptors, and which of them
 // stand. They keep the names until they are complete.
 bool ahead_fits(struct ahead_part * p, struct ahead_part * const * flight, int n,
                 const struct bd_state * s, const struct image_command * ops);
 
-// All of it is told.
+// All of it is told but its waits.
 void ahead_started(struct ahead_part * p);
 
 enum ahead_when {
@@ -64,4 +72,6 @@ enum ahead_when {
     AHEAD_LATER, // when they are complete
     AHEAD_MOVES, // behind all else: the shims read
 };
+// Queues that a command's words reach, by bit.
+uint32_t ahead_reached(const struct image_command * c);
 enum ahead_when ahead_when(const struct ahead_part * p, const struct image_command * c);

@@ -2,13 +2,14 @@
 // Every part finds the array as it would alone: a part ends when all its transfers are complete,
 // which is looked at here by their tokens, because one that is left over would end the next part's
 // wait too early.
-#include "txn-ahead.h"
+#include "txn-early.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     HEADER_WORDS = 4,
+    HEADER_COLUMNS = 1, // in its lowest byte; reading has seen that there are some
     HEADER_OPERATIONS = 2,
     HEADER_BYTES = 3,
     PATCH_REGISTER = 6, // words of an address patch
@@ -16,6 +17,8 @@ enum {
     PATCH_OFFSET = 10,
     DIRECTIONS = 2,
     CHANNELS = 2,
+    WRITE_OP = 0, // what a write begins with
+    WRITE_WORDS = 6,
     BLOCK_OP = 1, // what a block write begins with
     BLOCK_WORDS = 4,
 };
@@ -26,13 +29,13 @@ struct told {
     const struct txn_part * part;
     int index;
     struct image_command * ops;
-    size_t n, room;
+    size_t n, room, at; // at: the first that was not looked at ahead
     struct ahead_part uses;
 };
 
 struct joiner {
     const struct txn_part * parts;
-    int n_parts, n_read;
+    int n_parts, n_read, n_named; // n_named: that have their descriptors' numbers, told or not
     bool ahead;
     struct told told[AHEAD_PARTS + 1]; // part i is number i modulo their number
     struct told * now;                 // whose commands are written
@@ -255,6 +258,24 @@ static void tell(struct joiner * j, const struct image_command * c) {
     }
 }
 
+// Those tasks that a command pushes into some of its queues, one by one.
+static void tell_tasks(struct joiner * j, const struct image_command * c, uint32_t queues) {
+    const struct txn_kind * k = txn_kind_of(txn_tile(c->addr));
+    uint32_t n = c->op == IMAGE_BLOCK_WRITE ? c->n_words : c->op == IMAGE_WRITE;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t addr = c->addr + 4 * i;
+        uint32_t value = c->op == IMAGE_WRITE ? c->value : load_u32(c->data + 4 * i);
+        int queue = txn_queue_at(k, txn_offset(addr));
+        if (queue >= 0 && queues >> queue & 1) {
+            const uint32_t op[WRITE_WORDS] = {
+                WRITE_OP, 0, addr, 0, task_named(j, addr, value), 4 * WRITE_WORDS};
+            memcpy(j->out + j->n, op, sizeof op);
+            j->n += WRITE_WORDS;
+            j->n_ops++;
+        }
+    }
+}
+
 // ---- parts ----
 
 static struct told * told_at(struct joiner * j, int i) {
@@ -285,7 +306,7 @@ static enum status read(struct joiner * j, struct error * err) {
     struct told * t = j->now = told_at(j, j->n_read);
     t->part = p;
     t->index = j->n_read++;
-    t->n = 0;
+    t->n = t->at = 0;
     enum status st = txn_read((const uint8_t *) p->insts, 4 * p->n_words, keep, j, err);
     if (st == ST_OK && j->failed) {
         st = error_set(err, ST_NO_MEMORY, "TXN: no memory to join streams");
@@ -294,7 +315,7 @@ static enum status read(struct joiner * j, struct error * err) {
         st = error_set(err, ST_UNSUPPORTED, "TXN: it leaves tokens behind, or is of another array");
     }
     if (st == ST_OK) {
-        ahead_scan(&t->uses, t->ops, t->n);
+        ahead_scan(&t->uses, t->ops, t->n, p->ready);
         t->uses.rigid |= !j->ahead;
     }
     return st;
@@ -303,8 +324,28 @@ static enum status read(struct joiner * j, struct error * err) {
 static void tell_those(struct joiner * j, struct told * t, enum ahead_when when) {
     j->now = t;
     for (size_t i = 0; i < t->uses.n_told; i++) {
-        if (ahead_when(&t->uses, &t->ops[i]) == when) {
-            tell(j, &t->ops[i]);
+        const struct image_command * c = &t->ops[i];
+        uint32_t begun = t->uses.tiles[txn_tile(c->addr)].begun;
+        if (ahead_when(&t->uses, c) != when) {
+            continue;
+        }
+        if (ahead_reached(c) & begun) {
+            tell_tasks(j, c, ~begun);
+        } else {
+            tell(j, c);
+        }
+    }
+}
+
+// Reads of parts that are told, and are not running, which begin now.
+static void tell_early(struct joiner * j, int runs, int next) {
+    struct ahead_part * flight[AHEAD_PARTS];
+    for (int i = runs + 1; i < next; i++) {
+        struct told * t = j->now = told_at(j, i);
+        flight[i - runs - 1] = &told_at(j, i - 1)->uses;
+        bool any = early_begins(&t->uses, flight, i - runs);
+        for (size_t op = 0; any && op < t->uses.n_told; op++) {
+            tell_tasks(j, &t->ops[op], t->uses.tiles[txn_tile(t->ops[op].addr)].begins);
         }
     }
 }
@@ -328,23 +369,54 @@ static bool fits(struct joiner * j, int first, int i) {
     }
     bool ok = ahead_fits(&t->uses, flight, i - first, &j->bds, t->ops);
     if (!ok) { // its own names again
-        ahead_scan(&t->uses, t->ops, t->n);
+        ahead_scan(&t->uses, t->ops, t->n, t->part->ready);
     }
     return ok;
 }
 
-// Parts behind one that runs, as many as are told meanwhile: the next, and if that is short those
-// behind it. Returns the first that was not.
+// Cycles that a part runs at the least: its shims read a word a cycle together with each column,
+// and the end of its last transfer is told as late as a wait is long.
+static uint64_t run_cycles(const struct told * t) {
+    enum { END = 10000 };
+    return END + t->uses.n_shim / (t->part->insts[HEADER_COLUMNS] & 0xff);
+}
+
+// Tells what a part may be told while others run, from where it was left, as long as the cycles
+// last; `all`: and all of it anyhow.
+static bool tell_now(struct joiner * j, struct told * t, uint64_t * cycles, bool all) {
+    j->now = t;
+    for (; t->at < t->uses.n_told && (all || *cycles); t->at++) {
+        size_t from = j->n;
+        if (ahead_when(&t->uses, &t->ops[t->at]) == AHEAD_NOW) {
+            tell(j, &t->ops[t->at]);
+        }
+        uint64_t took = txn_price(j->out + from, j->n - from);
+        *cycles -= took < *cycles ? took : *cycles;
+    }
+    return t->at == t->uses.n_told;
+}
+
+// Parts behind one that runs, as many as are told meanwhile, the last one perhaps in part: the next
+// one, and more while the controller would wait. Returns the first that was not told wholly.
 static int tell_ahead(struct joiner * j, int runs, int next, enum status * st, struct error * err) {
+    uint64_t cycles = run_cycles(told_at(j, runs));
+    tell_early(j, runs, next);
     for (; next < j->n_parts && next - runs <= AHEAD_PARTS; next++) {
-        if (next > runs + 1 && !told_at(j, next - 1)->uses.is_short) {
+        struct told * t = told_at(j, next);
+        if (next > runs + 1 && !cycles) {
             return next;
         }
-        *st = j->n_read > next ? ST_OK : read(j, err);
-        if (*st != ST_OK || !fits(j, runs, next)) {
+        if (j->n_named <= next) {
+            *st = j->n_read > next ? ST_OK : read(j, err);
+            if (*st != ST_OK || !fits(j, runs, next)) {
+                return next;
+            }
+            j->n_named = next + 1;
+        }
+        if (!tell_now(j, t, &cycles, next == runs + 1)) {
             return next;
         }
-        tell_those(j, told_at(j, next), AHEAD_NOW);
+        tell_early(j, runs, next + 1);
     }
     return next;
 }

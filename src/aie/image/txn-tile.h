@@ -10,6 +10,10 @@
 enum { TXN_TILES = AIE_MOST_COLUMNS * AIE_ROWS };
 enum { TXN_BDS = 48, TXN_QUEUES = 12, TXN_LOCKS = 64 }; // of any tile, at most
 enum { TXN_QUEUE_STEP = 8 };
+enum {
+    TXN_QUEUE_ROOM = 4, // tasks that a queue holds, one that runs not counted
+    TXN_SHIM_READS = 2, // queues of a shim from here on read memory
+};
 
 struct txn_kind {
     enum image_tile tile;

@@ -141,15 +141,20 @@ static bool price(const uint32_t * w, size_t left, size_t * n, uint64_t * cycles
     }
 }
 
-uint64_t txn_cycles(const uint32_t * insts, size_t n_words) {
+uint64_t txn_price(const uint32_t * ops, size_t n_words) {
     uint64_t cycles = 0;
     size_t n;
-    for (size_t i = HEADER_BYTES / 4; i < n_words; i += n) {
-        if (!price(insts + i, n_words - i, &n, &cycles)) {
+    for (size_t i = 0; i < n_words; i += n) {
+        if (!price(ops + i, n_words - i, &n, &cycles)) {
             break;
         }
     }
     return cycles;
+}
+
+uint64_t txn_cycles(const uint32_t * insts, size_t n_words) {
+    const size_t header = HEADER_BYTES / 4;
+    return n_words > header ? txn_price(insts + header, n_words - header) : 0;
 }
 
 uint32_t txn_operations(const uint32_t * insts, size_t n_words) {

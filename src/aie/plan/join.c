@@ -36,7 +36,7 @@ enum status aie_stream_join(const struct aie_stream_part * parts, int n, struct 
             free(list);
             return error_set(err, ST_UNSUPPORTED, "stream %d was made by others: it goes alone", i);
         }
-        list[i] = (struct txn_part){parts[i].insts, parts[i].n_words};
+        list[i] = (struct txn_part){parts[i].insts, parts[i].n_words, parts[i].ready};
         words += parts[i].n_words;
     }
     out->insts = malloc(words ? 2 * 4 * words : 1);

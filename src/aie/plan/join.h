@@ -14,7 +14,8 @@ struct aie_stream_part {
     const uint32_t * insts;
     size_t n_words;
     int n_operands;
-    bool foreign; // not made by our compiler
+    uint32_t ready; // operands that no part before it writes, by bit
+    bool foreign;   // not made by our compiler
 };
 
 struct aie_joined {

@@ -1,9 +1,10 @@
 // join: see join.h. Operands of a joined stream are windows, parts of the allocations in which the
 // operands of its kernels lie: a few, where these would be dozens. Its address patches name a
 // window and how far behind its beginning an operand lies; they are all of it that depends on
-// addresses, so a stream is made once and aimed anew each time. Between two waits the first chain
-// of kernels takes the first stream, the second the second, and so on: a graph that is computed
-// again finds its own.
+// addresses, so a stream is made once and aimed anew each time; but for which operands no kernel of
+// the chain writes before they are read, which is looked at each time. Between two waits the first
+// chain of kernels takes the first stream, the second the second, and so on: a graph that is
+// computed again finds its own.
 //
 // The parts of a gathered operand (join.h) are told apart by how far behind its beginning a patch
 // goes. Such a kernel is always sent by an aimed stream, also where it is alone.
@@ -37,11 +38,13 @@ struct link { // a kernel of a chain
     struct store_kernel * kernel;
     struct hsac_dispatch d;
     struct join_gather gather; // of its first operand; n is 0: it lies as it says
+    uint32_t ready;            // operands that no kernel before it writes, by bit
 };
 
 struct chain { // what was made of one
     int n;
     struct store_kernel * kernels[MOST_KERNELS];
+    uint32_t ready[MOST_KERNELS];
     uint64_t gone;    // of the store, when it was made
     uint32_t * insts; // in the device heap
     size_t n_words, room;
@@ -120,6 +123,31 @@ static bool begins_in(const struct join_gather * g, const struct hsac_dispatch *
     return g && addr >= g->base && addr < g->base + (size_t) g->n * g->unit;
 }
 
+// What lies there is not among the results, the last operands, of the kernels before.
+static bool is_apart(const struct join * j, const char * addr, uint64_t size) {
+    bool apart = true;
+    for (int l = 0; l < j->n && apart; l++) {
+        const struct hsac_dispatch * of = &j->links[l].d;
+        const char * result = of->operands[of->n_operands - 1].addr;
+        apart = addr >= result + of->operands[of->n_operands - 1].size || result >= addr + size;
+    }
+    return apart;
+}
+
+// Operands of the next kernel that no kernel before it writes, by bit.
+static uint32_t ready_operands(const struct join * j, const struct hsac_dispatch * d,
+                               const struct join_gather * gather) {
+    bool first = true; // of a gathered operand every part
+    for (int k = 0; gather && k < gather->n && first; k++) {
+        first = is_apart(j, gather->at[k], gather->unit);
+    }
+    uint32_t ready = gather && first;
+    for (int i = gather ? 1 : 0; i < d->n_operands - 1; i++) {
+        ready |= (uint32_t) is_apart(j, d->operands[i].addr, d->operands[i].size) << i;
+    }
+    return ready;
+}
+
 // Windows for the operands of one more kernel; false: there are too many.
 static bool take_windows(struct join * j, struct hsac_agent * agent, const struct hsac_dispatch * d,
                          const struct join_gather * gather) {
@@ -146,7 +174,7 @@ static bool take_windows(struct join * j, struct hsac_agent * agent, const struc
 static bool is_of(const struct chain * c, const struct join * j, uint64_t gone) {
     bool same = c->insts && c->n == j->n && c->gone == gone;
     for (int i = 0; i < j->n && same; i++) {
-        same = c->kernels[i] == j->links[i].kernel;
+        same = c->kernels[i] == j->links[i].kernel && c->ready[i] == j->links[i].ready;
     }
     return same;
 }
@@ -161,6 +189,7 @@ static bool make_chain(struct hsa_stream * s, struct chain * c) {
         parts[i] = (struct aie_stream_part){.insts = k->insts,
                                             .n_words = k->n_insts,
                                             .n_operands = j->links[i].d.n_operands,
+                                            .ready = j->links[i].ready,
                                             .foreign = k->foreign};
     }
     if (aie_stream_join(parts, j->n, &all, NULL) != ST_OK) {
@@ -182,6 +211,7 @@ static bool make_chain(struct hsa_stream * s, struct chain * c) {
         c->gone = store_gone(s->device->npu->store);
         for (int i = 0; i < j->n; i++) {
             c->kernels[i] = j->links[i].kernel;
+            c->ready[i] = j->links[i].ready;
         }
     }
     aie_joined_free(&all);
@@ -389,8 +419,10 @@ enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
     }
     st = hsac_queue_admits(s->queue, &real, err);
     if (st == ST_OK) {
-        j->links[j->n++] =
-            (struct link){kernel, *d, gather ? *gather : (struct join_gather){.n = 0}};
+        j->links[j->n++] = (struct link){.kernel = kernel,
+                                         .d = *d,
+                                         .gather = gather ? *gather : (struct join_gather){.n = 0},
+                                         .ready = ready_operands(j, d, gather)};
         j->us += d->us;
         j->words += kernel->n_insts;
     }

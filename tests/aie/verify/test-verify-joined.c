@@ -63,8 +63,10 @@ static void check(struct kernel ** chain, int n, const uint8_t * pdi, size_t pdi
     for (int i = 0; i < n; i++) {
         base[i] = n_operands;
         n_operands += aie_verify_operands(&chain[i]->spec, operands + n_operands);
-        parts[i] = (struct aie_stream_part){
-            .insts = chain[i]->insts, .n_words = chain[i]->n, .n_operands = n_operands - base[i]};
+        parts[i] = (struct aie_stream_part){.insts = chain[i]->insts,
+                                            .n_words = chain[i]->n,
+                                            .n_operands = n_operands - base[i],
+                                            .ready = UINT32_MAX}; // each has its own
         words += chain[i]->n;
     }
     if (aie_stream_join(parts, n, &all, &err) != ST_OK) {
