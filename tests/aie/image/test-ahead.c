@@ -1,0 +1,254 @@
+// ahead: what a joined stream does before a wait, and what behind it. Parts are issued while those
+// before them run, and what they read begins early where it is ready; descriptors, queues, memory
+// and cores that are in use are left alone.
+#include "aie/image/image.h"
+#include "base/cmocka-all.h"
+
+#include <stdlib.h>
+
+// A part as kernels are: the shim reads into a memtile, which passes on to a core; the core's
+// parameters; and a result that is waited for. What a stream does is written down, a letter each.
+struct small {
+    int row;         // of the core that works
+    uint32_t words;  // of a chunk
+    int more_tasks;  // of the memtile's channel from the shim
+    bool with_next;  // the next channel's task by the same command
+    bool lock;       // of the memtile: written
+    int more_params; // of the core
+    uint32_t at;     // in the memtile
+    bool ready;      // what it reads
+    bool params_last;
+};
+
+static struct txn_part small_part(const struct small * x) {
+    const uint32_t mem = 1u << 20, core = (uint32_t) x->row << 20, valid = 1u << 25;
+    const uint32_t shim_bds[16] = {x->words, 0, 0, 0, 0, 0, 0, valid,
+                                   x->words, 0, 0, 0, 0, 0, 0, valid};
+    const uint32_t taking = 1u << 31 | 1u << 15 | 0x7fu << 8, giving = 1u << 24; // own locks
+    const uint32_t mem_bds[16] = {
+        x->words, x->at, 0, 0, 0, 0, 0, taking | 64 | giving | 65 << 16,
+        x->words, x->at, 0, 0, 0, 0, 0, taking | 65 | giving | 64 << 16,
+    };
+    const uint32_t next_bd[8] = {x->words, x->at + 0x10000, 0, 0, 0, 0, 0, taking | 66};
+    const uint32_t core_bd[6] = {x->words, 0, 0, 0, 0, valid | 1u << 12};
+    const uint32_t params[1000] = {x->words, 1, 2, 3}, both[3] = {0, 0, 24};
+    struct txn_part p = {0};
+    struct txn t;
+    uint32_t * insts;
+    txn_begin(&t, 4, 3);
+    txn_block_write(&t, 0x1d000, shim_bds, 16);
+    txn_patch_address(&t, 0x1d004, 0, 0);
+    txn_patch_address(&t, 0x1d024, 1, 0);
+    txn_write(&t, 0x1d214, 0);
+    if (x->lock) {
+        txn_write(&t, mem + 0xc0000, 1);
+    }
+    txn_block_write(&t, mem + 0xa0000, mem_bds, 16);
+    txn_block_write(&t, mem + 0xa0000 + 24 * 0x20, next_bd, 8); // an odd channel's
+    if (x->with_next) {
+        txn_block_write(&t, mem + 0xa0604, both, 3);
+    } else {
+        txn_write(&t, mem + 0xa060c, 24);
+    }
+    for (int i = 0; i < (x->with_next ? 0 : 1) + x->more_tasks; i++) {
+        txn_write(&t, mem + 0xa0604, 0);
+    }
+    txn_write(&t, mem + 0xa0634, 1);
+    if (!x->params_last) {
+        txn_block_write(&t, core + 0x400, params, 4 + (size_t) x->more_params);
+    }
+    txn_block_write(&t, core + 0x1d000, core_bd, 6);
+    txn_write(&t, core + 0x1de04, 0);
+    if (x->params_last) {
+        txn_block_write(&t, core + 0x400, params, 4);
+    }
+    txn_write(&t, 0x1d204, 0x80000001u);
+    txn_wait(&t, 0, 0, 0, 0);
+    assert_int_equal(txn_end(&t, &insts, &p.n_words, NULL), ST_OK);
+    p.insts = insts;
+    p.ready = x->ready;
+    return p;
+}
+
+struct story {
+    bool cores; // T: the memtile's task to the core; C: the core's
+    char text[64];
+    int n, shim_bds[8], n_shim, reads[4], n_reads;
+};
+
+// S: the shim's descriptors, R: it reads, M and m: the memtile's task from the shim, the next
+// channel's (B: both), P: parameters, W: a wait.
+static bool tell_story(void * user, const struct image_command * c) {
+    struct story * s = user;
+    uint32_t row = c->addr >> 20 & 31, offset = c->addr & 0xfffff;
+    char what = c->op == IMAGE_WAIT ? 'W' : 0;
+    if (c->op == IMAGE_BLOCK_WRITE && row == 0) {
+        what = 'S';
+        s->shim_bds[s->n_shim++] = (int) (offset - 0x1d000) / 0x20;
+    } else if (c->op == IMAGE_WRITE && row == 0 && offset == 0x1d214) {
+        what = 'R';
+        s->reads[s->n_reads++] = (int) c->value & 63;
+    } else if (row == 1 && offset == 0xa0604) {
+        what = c->op == IMAGE_BLOCK_WRITE ? 'B' : 'M';
+    } else if (row == 1 && offset == 0xa060c) {
+        what = 'm';
+    } else if (row == 1 && offset == 0xa0634 && s->cores) {
+        what = 'T';
+    } else if (row > 1 && offset == 0x400) {
+        what = 'P';
+    } else if (row > 1 && offset == 0x1de04 && s->cores) {
+        what = 'C';
+    }
+    if (what) {
+        assert_true(s->n + 1 < (int) sizeof s->text);
+        s->text[s->n++] = what;
+    }
+    return true;
+}
+
+static void test_ahead(void ** state) {
+    (void) state;
+    static const struct {
+        struct small parts[3];
+        int n;
+        const char *in_order, *ahead;
+    } cases[] = {
+        // Another core: all is told before the wait but that the shim reads.
+        {{{.row = 2, .words = 16}, {.row = 3, .words = 32}}, 2, "SRmMPWSRmMPW", "SRmMPSmMPWRW"},
+        // The same core reads its parameters still.
+        {{{.row = 2, .words = 16}, {.row = 2, .words = 32}}, 2, "SRmMPWSRmMPW", "SRmMPSmMWPRW"},
+        // Behind a short one the next is told as well.
+        {{{.row = 2, .words = 16}, {.row = 3, .words = 32}, {.row = 4, .words = 8}},
+         3,
+         "SRmMPWSRmMPWSRmMPW",
+         "SRmMPSmMPSmMPWRWRW"},
+        // And not behind one that takes as long to issue as the first one runs,
+        {{{.row = 2, .words = 16},
+          {.row = 3, .words = 32, .more_params = 700},
+          {.row = 4, .words = 8}},
+         3,
+         "SRmMPWSRmMPWSRmMPW",
+         "SRmMPSmMPWRSmMPWRW"},
+        // or in part, as far as the time lasts.
+        {{{.row = 2, .words = 16},
+          {.row = 3, .words = 32, .more_params = 300},
+          {.row = 4, .words = 8}},
+         3,
+         "SRmMPWSRmMPWSRmMPW",
+         "SRmMPSmMPSWRmMPWRW"},
+        // Locks of a memtile are not written while another part has them.
+        {{{.row = 2, .words = 16}, {.row = 3, .words = 32, .lock = true}},
+         2,
+         "SRmMPWSRmMPW",
+         "SRmMPWSRmMPW"},
+        // A queue of four tasks.
+        {{{.row = 2, .words = 16, .more_tasks = 2}, {.row = 3, .words = 32, .more_tasks = 1}},
+         2,
+         "SRmMMMPWSRmMMPW",
+         "SRmMMMPSmPWMMRW"},
+        // What a later part pushes does not overtake a task that waits for room, nor one that the
+        // same command pushes.
+        {{{.row = 2, .words = 16, .more_tasks = 3},
+          {.row = 3, .words = 32, .with_next = true},
+          {.row = 4, .words = 8}},
+         3,
+         "SRmMMMMPWSRBPWSRmMPW",
+         "SRmMMMMPSPSPWBRWmMRW"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct txn_part parts[3];
+        for (int p = 0; p < cases[i].n; p++) {
+            parts[p] = small_part(&cases[i].parts[p]);
+        }
+        for (int ahead = 0; ahead < 2; ahead++) {
+            uint32_t out[4000];
+            size_t n, n_aims;
+            struct txn_aim * aims;
+            struct story s = {.n = 0};
+            assert_int_equal(txn_join(parts, cases[i].n, ahead, out, &n, &aims, &n_aims, NULL),
+                             ST_OK);
+            assert_int_equal(txn_read((const uint8_t *) out, 4 * n, tell_story, &s, NULL), ST_OK);
+            print_message("case %d: %s\n", (int) i, s.text);
+            assert_string_equal(s.text, ahead ? cases[i].ahead : cases[i].in_order);
+            assert_int_equal(n_aims, 2 * cases[i].n);
+            for (int p = 0; p < cases[i].n; p++) { // each reads by its own descriptor
+                assert_int_equal(s.reads[p], s.shim_bds[p]);
+                assert_int_equal(aims[2 * p].part, p);
+            }
+            if (ahead && i < 3) { // which are not those that are in use
+                assert_int_not_equal(s.shim_bds[0], s.shim_bds[1]);
+            }
+            free(aims);
+        }
+        for (int p = 0; p < cases[i].n; p++) {
+            free((void *) (uintptr_t) parts[p].insts);
+        }
+    }
+}
+
+// What is ready is read before the part starts.
+static void test_early(void ** state) {
+    (void) state;
+    static const struct {
+        struct small parts[3];
+        int n;
+        const char * text;
+    } cases[] = {
+        // Memory of its own: it reads before the wait.
+        {{{.row = 2, .words = 16, .at = 0x1000}, {.row = 3, .words = 32, .at = 0x2000, .ready = 1}},
+         2,
+         "SRmMTPCSmMTPCRWW"},
+        // Not ready.
+        {{{.row = 2, .words = 16, .at = 0x1000}, {.row = 3, .words = 32, .at = 0x2000}},
+         2,
+         "SRmMTPCSmMTPCWRW"},
+        // Memory that the part before still reads, by another descriptor.
+        {{{.row = 2, .words = 16, .at = 0x1000}, {.row = 3, .words = 32, .at = 0x1008, .ready = 1}},
+         2,
+         "SRmMTPCSmMTPCWRW"},
+        // By the same one, whose locks tell when it is free; the same core gets its parameters, and
+        // the task that fills its memory, when the part before is over.
+        {{{.row = 2, .words = 16, .at = 0x1000}, {.row = 2, .words = 16, .at = 0x1000, .ready = 1}},
+         2,
+         "SRmMTPCSmMTRWPCW"},
+        // Behind the reads of a part that has not started: when that one has.
+        {{{.row = 2, .words = 16, .at = 0x1000},
+          {.row = 3, .words = 32, .at = 0x2000},
+          {.row = 4, .words = 8, .at = 0x3000, .ready = 1}},
+         3,
+         "SRmMTPCSmMTPCSmMTPCWRRWW"},
+        // A core that would find its parameters after its first words.
+        {{{.row = 2, .words = 16, .at = 0x1000},
+          {.row = 3, .words = 32, .at = 0x2000, .params_last = true, .ready = 1}},
+         2,
+         "SRmMTPCSmMTCPWRW"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct txn_part parts[3];
+        uint32_t out[1000];
+        size_t n, n_aims;
+        struct txn_aim * aims;
+        struct story s = {.cores = true};
+        for (int p = 0; p < cases[i].n; p++) {
+            parts[p] = small_part(&cases[i].parts[p]);
+        }
+        assert_int_equal(txn_join(parts, cases[i].n, true, out, &n, &aims, &n_aims, NULL), ST_OK);
+        assert_int_equal(txn_read((const uint8_t *) out, 4 * n, tell_story, &s, NULL), ST_OK);
+        print_message("case %d: %s\n", (int) i, s.text);
+        assert_string_equal(s.text, cases[i].text);
+        assert_int_equal(s.n_reads, cases[i].n);
+        for (int p = 0; p < cases[i].n; p++) { // each reads by its own descriptor
+            assert_int_equal(s.reads[p], s.shim_bds[p]);
+            free((void *) (uintptr_t) parts[p].insts);
+        }
+        free(aims);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ahead),
+        cmocka_unit_test(test_early),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
