@@ -154,7 +154,8 @@ struct gfx_group {
 struct gfx_worker {
     struct gfx * gpu;
     struct gfx_temp t;
-    struct gfx_group *ring, *spare; // groups that have begun; memory for others
+    struct gfx_group *ring, *spare;   // groups that have begun; memory for others
+    _Alignas(16) uint8_t nowhere[64]; // LDS beyond its end
     bool failed;
     struct error error;
     struct gfx_tlb tlb[2][TLB_ENTRIES]; // reads, writes

@@ -1,20 +1,31 @@
 // lds: the memory that the work-items of a group share, and the permutes of its unit. A group runs
 // on one host thread, so nothing here is atomic for the host.
 //
-// Kept true: every offset is checked against the group's own LDS. Unaligned accesses work, as the
-// hardware is set up for them; atomics must be aligned.
+// Kept true: every offset is checked against the group's own LDS; what lies beyond reads 0.
+// Unaligned accesses work, as the hardware is set up for them; atomics must be aligned.
 #include "emu/gfx/impl.h"
 
-// Bytes at lane i's address plus `offset`, NULL after a fault.
+// Beyond the end hardware reads 0 and forgets writes, and there are kernels that clear registers
+// so. A strict GPU calls it an error.
+static GFX_COLD uint8_t * beyond_lds(struct gfx_wave * w, uint64_t at) {
+    struct gfx_worker * k = w->worker;
+    if (k->gpu->config.strict) {
+        gfx_fault(w, "LDS offset 0x%llx lies beyond its %u bytes", (unsigned long long) at,
+                  w->group->lds_bytes);
+        return NULL;
+    }
+    memset(k->nowhere, 0, sizeof k->nowhere);
+    return k->nowhere;
+}
+
+// Bytes at lane i's address plus `offset`, NULL after a fault; good until the next call.
 static GFX_INLINE uint8_t * lds_at(struct gfx_wave * w, uint32_t addr, uint32_t offset,
                                    uint32_t bytes) {
     uint64_t at = (uint64_t) addr + offset;
     if (GFX_LIKELY(at + bytes <= w->group->lds_bytes)) {
         return w->group->lds + at;
     }
-    gfx_fault(w, "LDS offset 0x%llx lies beyond its %u bytes", (unsigned long long) at,
-              w->group->lds_bytes);
-    return NULL;
+    return beyond_lds(w, at);
 }
 
 // All lanes on and every offset inside: words from anywhere, without a check for each.

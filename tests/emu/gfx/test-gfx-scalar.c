@@ -406,6 +406,45 @@ static void loads_of_halves(void ** unused) {
     machine.config.arch = GFX_90A;
 }
 
+// Beyond the end of LDS are zeros, which no store changes; a strict GPU calls that an error.
+static void end_of_lds(void ** unused) {
+    (void) unused;
+    static const enum gfx_op ops[] = {GFX_store_b32, GFX_load_b32, GFX_load_b128, GFX_load_u16,
+                                      GFX_atomic_add_u32};
+    set_lanes(64);
+    set_exec(~UINT64_C(0));
+    group->lds_bytes = 64;
+    for (size_t k = 0; k < 2 * sizeof ops / sizeof *ops; k++) {
+        struct gfx_inst in = instruction(ops[k / 2]);
+        bool stores = ops[k / 2] == GFX_store_b32;
+        uint32_t bytes = gfx_op_info[in.op].bytes, fit = 64 / bytes;
+        machine.config.strict = k & 1;
+        in.segment = GFX_LDS;
+        in.flags = ops[k / 2] == GFX_atomic_add_u32 ? GFX_F_RETURN : 0;
+        in.dst.reg = 20;
+        in.src[0].reg = 10;
+        in.src[1].reg = 12;
+        memset(group->lds, 0x11, 256);
+        for (uint32_t i = 0; i < LANES; i++) {
+            wave->v[10][i] = i < fit ? i * bytes : i * bytes + (i & 1 ? 0xf00000 : 0);
+            wave->v[12][i] = wave->v[20][i] = 0x11111111;
+        }
+        assert_true(gfx_prepare(&in));
+        in.step(wave, &in);
+        assert_int_equal(worker->failed, machine.config.strict);
+        assert_true(!worker->failed || strstr(worker->error.text, "lies beyond its 64 bytes"));
+        for (uint32_t i = 0; i < LANES && !worker->failed; i++) {
+            uint32_t all = bytes == 2 ? 0x1111 : 0x11111111;
+            assert_int_equal(wave->v[20][i], stores ? 0x11111111 : i < fit ? all : 0);
+        }
+        for (int i = 64; i < 256; i++) { // where others' LDS might be
+            assert_int_equal(group->lds[i], 0x11);
+        }
+        worker->failed = false;
+    }
+    machine.config.strict = false;
+}
+
 // The end of a raw buffer holds for all offsets together: of the lane, of the instruction and of
 // the scalar register.
 static void ends_of_buffers(void ** unused) {
@@ -445,7 +484,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scalar_floats),   cmocka_unit_test(scalar),
         cmocka_unit_test(atomics),         cmocka_unit_test(loads_of_halves),
-        cmocka_unit_test(ends_of_buffers),
+        cmocka_unit_test(ends_of_buffers), cmocka_unit_test(end_of_lds),
     };
     return cmocka_run_group_tests(tests, start, finish);
 }
