@@ -519,11 +519,7 @@ int main(int argc, char ** argv) {
     bench_attention(4096, 8, 4, 1, 32, "attention_few_f16", RK_FEW_ROWS, 8);
     bench_attention(4096, 8, 4, 8, 4, "attention_few_f16", RK_FEW_ROWS, 2);
     bench_attention(4096, 8, 4, 32, 1, "attention_few_f16", RK_FEW_ROWS, 1);
-    bench_attention(4096, 8, 4, 32, 2, "attention_few_f16", RK_FEW_ROWS, 1);
-    bench_attention(4096, 8, 4, 32, 4, "attention_few_f16", RK_FEW_ROWS, 1);
-    bench_attention(4096, 8, 8, 32, 2, "attention_few_f16", RK_FEW_ROWS, 1);
     bench_attention(4096, 32, 1, 1, 8, "attention_one_f16", 1, 4);
     bench_attention(4096, 32, 1, 8, 2, "attention_one_f16", 1, 1);
-    bench_attention(4096, 32, 1, 8, 4, "attention_one_f16", 1, 1);
     return n_wrong != 0;
 }

@@ -13,11 +13,11 @@ nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 cuda=$(dirname "$(dirname "$nvcc")")
 kernels=$root/src/hip/kernels
 
-for f in "$kernels/matmul.hip" "$kernels/matvec_quant.hip" "$kernels/columns_q8.hip" "$kernels"/attention*.hip \
-    "$root/tests/hip/nvcc-bench.hip"; do
+for f in "$kernels/matmul.hip" "$kernels"/matvec_*.hip "$kernels/columns_q8.hip" \
+    "$kernels"/attention*.hip "$root/tests/hip/nvcc-bench.hip"; do
     echo "$f"
 done | xargs -P "$(nproc)" -I{} sh -c \
-    '"$1" -x cu -arch="$2" -O3 -std=c++17 -diag-suppress 186,550                -cubin \
+    '"$1" -x cu -arch="$2" -O3 -std=c++17 -diag-suppress 186,550 -cubin \
         -o "$3/$(basename "$4" .hip).cubin" "$4"' - "$nvcc" "$arch" "$out" {}
 ${CC:-cc} -std=c11 -D_GNU_SOURCE -O2 -I"$root/src" -I"$cuda/include" -o "$out/nvcc-bench" \
     "$root/tests/hip/nvcc-bench.c" -L"$cuda/lib64" -L"$cuda/lib64/stubs" -lcuda -lm -ldl

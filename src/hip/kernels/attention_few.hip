@@ -1,14 +1,68 @@
 // attention_few: ggml's FLASH_ATTN_EXT for few rows, as when one token is made at a time: K and V
 // are read once for up to four rows, 16 bytes a load, and nothing waits for anything else in the
-// loop. As many lanes as a key has eights have a key; each holds its eight numbers of every row's
-// query and of every row's sums, and they add their products up between them. Every such team of
-// lanes goes over its own keys with a maximum of its own; in the end the group's are joined.
+// loop. As many lanes as a key has eights have a key, eight or more; each holds its eight numbers of
+// every row's query and of every row's sums. Every such team of lanes goes over its own keys with
+// maxima of its own; in the end the group's are joined.
+//
+// Scores are added up between lanes so that each eighth lane ends with some of them: a lane does
+// the softmax of those alone, and gives the weights to the others.
 #include "attention.h"
 #include "matmul_blocks.h"
 
-enum { KEYS = 4, EIGHT = 8 }; // keys of a team at a time
+enum { EIGHT = 8 };
 
-template <class T, u32 ROWS> DEVICE void attention_few(const rk_attention & args) {
+// Scores n = row * KEYS + key of a team's turn; those from code * HOLD on are a lane's.
+template <u32 ROWS, u32 KEYS> struct shares {
+    enum { N = ROWS * KEYS, HOLD = N / 8 };
+    static __device__ u32 code(void) { // the lane's three lowest bits, the lowest first
+        u32 t = thread_index();
+        return (t & 1) << 2 | (t & 2) | (t >> 2 & 1);
+    }
+    static __device__ u32 lane_of(u32 n) { // of the 32
+        u32 c = n / HOLD;
+        return thread_index() % 32 / 8 * 8 + (c >> 2 & 1) + (c & 2) + (c & 1) * 4;
+    }
+    template <u32 HALF> static __device__ void exchange(f32 (&v)[N], u32 by) {
+        bool upper = (thread_index() & by) != 0;
+#pragma unroll
+        for (u32 n = 0; n < HALF; n++) {
+            f32 keep = upper ? v[n + HALF] : v[n], give = upper ? v[n] : v[n + HALF];
+            v[n] = keep + shuffle_xor(give, by);
+        }
+    }
+    // Half of the values go to the other lane, thrice; the lanes beyond eight have the same.
+    static __device__ void add_up(f32 (&v)[N], u32 lanes) {
+        exchange<N / 2>(v, 1);
+        exchange<N / 4>(v, 2);
+        exchange<N / 8>(v, 4);
+#pragma unroll 1
+        for (u32 by = 8; by < lanes; by *= 2) {
+#pragma unroll
+            for (u32 n = 0; n < HOLD; n++) {
+                v[n] += shuffle_xor(v[n], by);
+            }
+        }
+    }
+    // Over the lanes that have keys of the same row.
+    static __device__ f32 greatest(f32 v) {
+#pragma unroll
+        for (u32 i = 1, by = 4; i < KEYS / HOLD; i *= 2, by /= 2) {
+            f32 other = shuffle_xor(v, by);
+            v = other > v ? other : v;
+        }
+        return v;
+    }
+    static __device__ f32 sum(f32 v) {
+#pragma unroll
+        for (u32 i = 1, by = 4; i < KEYS / HOLD; i *= 2, by /= 2) {
+            v += shuffle_xor(v, by);
+        }
+        return v;
+    }
+};
+
+template <class T, u32 ROWS, u32 KEYS> DEVICE void attention_few(const rk_attention & args) {
+    typedef shares<ROWS, KEYS> S;
     __shared__ f32 joined[RK_BLOCK * EIGHT];
     __shared__ f32 most_of[RK_BLOCK / EIGHT], share_of[RK_BLOCK / EIGHT];
     const f32 to_log2 = 1.44269504f, none = -__builtin_inff();
@@ -23,11 +77,10 @@ template <class T, u32 ROWS> DEVICE void attention_few(const rk_attention & args
                   batch / args.kv_repeats * args.k_stride[2];
     const T * v = (const T *) args.v + kv_head * args.v_stride[1] +
                   batch / args.kv_repeats * args.v_stride[2];
-    bool k_whole = args.k_stride[0] * sizeof(T) % 16 == 0 && piece<T, EIGHT>::is_whole(k, 1);
-    bool v_whole = args.v_stride[0] * sizeof(T) % 16 == 0 && piece<T, EIGHT>::is_whole(v, 1);
+    bool k_whole = piece<T, EIGHT>::all_whole(k, args.k_stride[0]);
+    bool v_whole = piece<T, EIGHT>::all_whole(v, args.v_stride[0]);
 
-    f32 q[ROWS][EIGHT], sums[ROWS][EIGHT], most[ROWS], share[ROWS], slope[ROWS];
-    u32 mask_at[ROWS];
+    f32 q[ROWS][EIGHT], sums[ROWS][EIGHT];
 #pragma unroll
     for (u32 r = 0; r < ROWS; r++) {
         row_at p = find_row(args, first_row + r, kv_head);
@@ -38,19 +91,19 @@ template <class T, u32 ROWS> DEVICE void attention_few(const rk_attention & args
             q[r][i] = at + i < args.k_size ? from[at + i] * args.scale : 0;
             sums[r][i] = 0;
         }
-        most[r] = none;
-        share[r] = 0;
-        slope[r] = slope_of(args, p.head);
-        mask_at[r] = p.query * args.mask_stride[0] +
-                     p.head % args.mask_dims[0] * args.mask_stride[1] +
-                     batch % args.mask_dims[1] * args.mask_stride[2];
     }
+    u32 my_first = S::code() * S::HOLD, my_key = my_first % KEYS; // of a turn's scores
+    row_at mine = find_row(args, first_row + my_first / KEYS, kv_head);
+    f32 slope = slope_of(args, mine.head), most = none, share = 0;
+    const f16 * mask = (const f16 *) args.mask + mine.query * args.mask_stride[0] +
+                       mine.head % args.mask_dims[0] * args.mask_stride[1] +
+                       batch % args.mask_dims[1] * args.mask_stride[2];
     u32 begin = group_index_z() * args.split_keys, end = begin + args.split_keys;
     end = end < args.n_keys ? end : args.n_keys;
 
     for (u32 first = begin; first < end; first += teams * KEYS) {
         piece<T, EIGHT> ks[KEYS], vs[KEYS];
-        f32 score[ROWS][KEYS];
+        f32 score[S::N];
 #pragma unroll
         for (u32 i = 0; i < KEYS; i++) {
             u32 key = first + i * teams + team;
@@ -60,75 +113,63 @@ template <class T, u32 ROWS> DEVICE void attention_few(const rk_attention & args
             vs[i].fetch(v + key * args.v_stride[0], at, 1, in ? args.v_size : 0, v_whole);
         }
 #pragma unroll
-        for (u32 i = 0; i < KEYS; i++) {
+        for (u32 n = 0; n < S::N; n++) {
+            score[n] = 0;
 #pragma unroll
-            for (u32 r = 0; r < ROWS; r++) {
-                score[r][i] = 0;
-#pragma unroll
-                for (u32 j = 0; j < EIGHT; j++) {
-                    score[r][i] += q[r][j] * ks[i].at(j);
-                }
+            for (u32 j = 0; j < EIGHT; j++) {
+                score[n] += q[n / KEYS][j] * ks[n % KEYS].at(j);
             }
         }
-#pragma unroll 1
-        for (u32 by = lanes / 2; by > 0; by /= 2) {
+        S::add_up(score, lanes);
+        f32 now = most;
 #pragma unroll
-            for (u32 n = 0; n < ROWS * KEYS; n++) {
-                score[n / KEYS][n % KEYS] += shuffle_xor(score[n / KEYS][n % KEYS], by);
+        for (u32 n = 0; n < S::HOLD; n++) {
+            u32 key = first + (my_key + n) * teams + team;
+            f32 s = args.cap != 0 ? args.cap * m_tanh(score[n]) : score[n];
+            if (args.mask && key < end) {
+                s += slope * widen(mask[key]);
             }
+            score[n] = key < end ? s : none;
+            now = score[n] > now ? score[n] : now;
         }
-        if (args.cap != 0) {
+        now = S::greatest(now);
+        f32 base = now == none ? 0 : now * to_log2; // all are masked so far
+        f32 fade = power_of_2(most * to_log2 - base);
+        most = now;
+        share *= fade;
 #pragma unroll
-            for (u32 n = 0; n < ROWS * KEYS; n++) {
-                score[n / KEYS][n % KEYS] = args.cap * m_tanh(score[n / KEYS][n % KEYS]);
-            }
-        }
-#pragma unroll
-        for (u32 i = 0; i < KEYS; i++) {
-            u32 key = first + i * teams + team;
-#pragma unroll
-            for (u32 r = 0; r < ROWS; r++) {
-                if (key >= end) {
-                    score[r][i] = none;
-                } else if (args.mask) {
-                    score[r][i] += slope[r] * widen(((const f16 *) args.mask)[mask_at[r] + key]);
-                }
-            }
+        for (u32 n = 0; n < S::HOLD; n++) {
+            score[n] = power_of_2(score[n] * to_log2 - base);
+            share += score[n];
         }
 #pragma unroll
         for (u32 r = 0; r < ROWS; r++) {
-            f32 now = most[r];
-#pragma unroll
-            for (u32 i = 0; i < KEYS; i++) {
-                now = score[r][i] > now ? score[r][i] : now;
-            }
-            f32 base = now == none ? 0 : now * to_log2; // all are masked so far
-            f32 fade = power_of_2(most[r] * to_log2 - base);
-            most[r] = now;
-            share[r] *= fade;
+            f32 f = shuffle_from(fade, S::lane_of(r * KEYS));
 #pragma unroll
             for (u32 j = 0; j < EIGHT; j++) {
-                sums[r][j] *= fade;
+                sums[r][j] *= f;
             }
+        }
 #pragma unroll
-            for (u32 i = 0; i < KEYS; i++) {
-                f32 w = power_of_2(score[r][i] * to_log2 - base);
-                share[r] += w;
+        for (u32 n = 0; n < S::N; n++) {
+            f32 w = shuffle_from(score[n % S::HOLD], S::lane_of(n));
 #pragma unroll
-                for (u32 j = 0; j < EIGHT; j++) {
-                    sums[r][j] += w * vs[i].at(j);
-                }
+            for (u32 j = 0; j < EIGHT; j++) {
+                sums[n / KEYS][j] += w * vs[n % KEYS].at(j);
             }
         }
     }
 
+    share = S::sum(share);
 #pragma unroll
     for (u32 r = 0; r < ROWS; r++) {
         row_at p = find_row(args, first_row + r, kv_head);
+        f32 my_most = shuffle_from(most, S::lane_of(r * KEYS));
+        f32 my_share = shuffle_from(share, S::lane_of(r * KEYS));
         barrier(); // nobody reads the last row any more
         if (at == 0) {
-            most_of[team] = most[r];
-            share_of[team] = share[r];
+            most_of[team] = my_most;
+            share_of[team] = my_share;
         }
 #pragma unroll
         for (u32 j = 0; j < EIGHT; j++) {
@@ -159,10 +200,10 @@ template <class T, u32 ROWS> DEVICE void attention_few(const rk_attention & args
 
 #define FEW(kv)                                                                                    \
     KERNEL_FOR(2, attention_few_##kv, rk_attention) {                                              \
-        attention_few<kv, RK_FEW_ROWS>(args);                                                      \
+        attention_few<kv, RK_FEW_ROWS, 4>(args);                                                   \
     }                                                                                              \
     KERNEL_FOR(2, attention_one_##kv, rk_attention) {                                              \
-        attention_few<kv, 1>(args);                                                                \
+        attention_few<kv, 1, 8>(args);                                                             \
     }
 
 #ifndef RK_TYPES

@@ -109,6 +109,20 @@ DEVICE float shuffle_xor(float v, uint32_t mask) {
 }
 #endif
 
+// What lane `from` of the 32 has.
+DEVICE float shuffle_from(float v, uint32_t from) {
+#if defined(ROCM_KERNELS_FREESTANDING)
+    uint32_t lane = __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0));
+    int bits = __builtin_bit_cast(int, v);
+    bits = __builtin_amdgcn_ds_bpermute((int) ((lane / 32 * 32 + from) * 4), bits);
+    return __builtin_bit_cast(float, bits);
+#elif defined(__CUDACC__) && !defined(__HIP__)
+    return __shfl_sync(~0u, v, (int) from);
+#else
+    return __shfl(v, (int) from, 32);
+#endif
+}
+
 // The sum over N lanes, a power of two up to 32, that begin at a multiple of it.
 template <int N> DEVICE float sum_lanes(float v) {
     for (int by = N / 2; by > 0; by /= 2) {

@@ -38,6 +38,9 @@ template <class T, int N> struct piece {
     static __device__ bool is_whole(const T * line, u32 k_stride) {
         return line && k_stride == 1 && ((uint64_t) line & 15) == 0;
     }
+    static __device__ bool all_whole(const T * first, u32 line_stride) { // of lines so far apart
+        return is_whole(first, 1) && line_stride * sizeof(T) % 16 == 0;
+    }
 };
 
 // The work of one group. C: what is summed; EACH x EACH: of a work-item.

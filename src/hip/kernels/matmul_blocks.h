@@ -46,6 +46,9 @@ template <class Q> struct quantized_piece {
     static __device__ bool is_whole(const Q * line, u32) {
         return line != 0;
     }
+    static __device__ bool all_whole(const Q *, u32) {
+        return true;
+    }
 };
 
 #define QUANTIZED(name)                                                                            \
