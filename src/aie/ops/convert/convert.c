@@ -10,25 +10,16 @@
 // x's exponent: (1.5 2^e + difference) - 1.5 2^e. f16 numbers have 11 bits and nothing to lose.
 #include "convert.h"
 
+#include "aie/ops/lanes/f16.h"
 #include "aie/verbs/verbs.h"
 
 enum { INT_ADD_CONFIG = 0 };
 enum { MEM_PARAMS, MEM_IN, MEM_HI, MEM_HI2, MEM_LO, MEM_SPILLS };
 
-// f16 magnitudes and what they become; "raised" stands at f32's exponent and mantissa.
+// f16 as integers of 16 bits.
 enum {
-    MAGNITUDE = 0x7fff,
-    SIGN = 0x8000,
-    F16_INF = 0x7c00,
-    F16_NORMAL = 0x0400, // the smallest
-    BF16_INF = 0x7f80,
-    RAISE = 13,                  // bits from f16's mantissa to f32's
-    RAISED_REBIAS = 0x38000000,  // 112 << 23: from f16's exponent bias to f32's
-    RAISED_SMALL = 0x38800000,   // 2^-14: added in the bits and taken away as a float, it turns the
-                                 // mantissa of a denormal into a number
-    LOWER = 16,                  // and down again, to bf16
-    REBIAS = 0x3800,             // the same in bf16
-    BEYOND = BF16_INF - F16_INF, // from f16's infinity to bf16's
+    REBIAS = F16_REBIAS >> F16_LOWER, // in bf16
+    BEYOND = BF16_INF - F16_INF,      // from f16's infinity to bf16's
 };
 
 // f32
@@ -152,32 +143,32 @@ static void take_constants(struct program * w) {
     if (w->as_integers) {
         const struct constant constants[] = {{&w->float_config, SCALAR, add},
                                              {&w->int_config, SCALAR, INT_ADD_CONFIG},
-                                             {&w->raise, SHIFT, RAISE},
-                                             {&w->lower, SHIFT, LOWER},
-                                             {&w->magnitude, LANES_16, MAGNITUDE},
+                                             {&w->raise, SHIFT, F16_RAISE},
+                                             {&w->lower, SHIFT, F16_LOWER},
+                                             {&w->magnitude, LANES_16, F16_MAGNITUDE},
                                              {&w->f16_inf, LANES_16, F16_INF},
                                              {&w->f16_normal, LANES_16, F16_NORMAL},
-                                             {&w->sign, LANES_16, SIGN},
+                                             {&w->sign, LANES_16, F16_SIGN},
                                              {&w->bias, LANES_16, REBIAS},
                                              {&w->beyond, LANES_16, BEYOND},
-                                             {&w->small, WIDE_LOW, RAISED_SMALL}};
+                                             {&w->small, WIDE_LOW, F16_SMALLEST}};
         take_all(w, constants, sizeof constants / sizeof constants[0]);
     } else if (w->source == DTYPE_F16) {
         const struct constant constants[] = {{&w->float_config, SCALAR, add},
                                              {&w->int_config, SCALAR, INT_ADD_CONFIG},
-                                             {&w->raise, SHIFT, RAISE},
+                                             {&w->raise, SHIFT, F16_RAISE},
                                              {&w->zero, LANES_32, 0},
-                                             {&w->magnitude, LANES_16, MAGNITUDE},
+                                             {&w->magnitude, LANES_16, F16_MAGNITUDE},
                                              {&w->f16_inf, LANES_16, F16_INF},
                                              {&w->f16_normal, LANES_16, F16_NORMAL},
-                                             {&w->sign, LANES_16, SIGN},
-                                             {&w->rebias, WIDE, RAISED_REBIAS},
-                                             {&w->small, WIDE, RAISED_SMALL}};
+                                             {&w->sign, LANES_16, F16_SIGN},
+                                             {&w->rebias, WIDE, F16_REBIAS},
+                                             {&w->small, WIDE, F16_SMALLEST}};
         take_all(w, constants, sizeof constants / sizeof constants[0]);
     } else {
         const struct constant constants[] = {{&w->float_config, SCALAR, add},
                                              {&w->zero, LANES_32, 0},
-                                             {&w->magnitude, LANES_16, MAGNITUDE},
+                                             {&w->magnitude, LANES_16, F16_MAGNITUDE},
                                              {&w->inf, LANES_16, BF16_INF},
                                              {&w->exponent, LANES_32, SIGN_AND_EXPONENT},
                                              {&w->middle, LANES_32, MIDDLE}};

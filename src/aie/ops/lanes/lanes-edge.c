@@ -1,6 +1,7 @@
 // lanes-edge: from memory to lanes and back, one datatype each. bf16 converts in the load and store
 // units; f16 has no hardware at all and is taken apart with integer lanes, exactly, denormals
 // included. Native lanes are the bytes as they are.
+#include "f16.h"
 #include "lanes.h"
 
 #include "aie/verbs/verbs.h"
@@ -10,16 +11,9 @@ int lanes_step(enum aie_arch arch, enum dtype t, bool native) {
     return native ? target->vector_bytes : target->lanes * dtype_size(t);
 }
 
-// f16 <-> f32 in 32-bit lanes. "Raised" is an f16 magnitude shifted to f32's mantissa: exponent e
-// and mantissa m of f16 stand at bits 27..23 and 22..13.
+// f16 <-> f32 in 32-bit lanes, with the numbers of f16.h.
 enum {
-    RAISED = 0x0fffe000,        // the bits of a raised magnitude
-    REBIAS = 0x38000000,        // 112 << 23: from f16's exponent bias to f32's
-    RAISED_INF = 0x0f800000,    // raised exponent 31
-    RAISED_NAN = 0x0fc00000,    // a quiet NaN, raised
-    RAISED_NORMAL = 0x00800000, // smallest raised normal
-    SMALLEST = 0x38800000,      // f32 2^-14, f16's smallest normal
-    HALF = 0x3f000000,          // f32 0.5: its last bit weighs 2^-24, like f16's denormals
+    HALF = 0x3f000000, // f32 0.5: its last bit weighs 2^-24, like f16's denormals
     F32_INF = 0x7f800000,
     MAGNITUDE = 0x7fffffff,
 };
@@ -40,17 +34,17 @@ struct val lanes_of_f16(struct lanes * l, struct asm_reg raw) {
     emit_widen_16(l->p, all_of(l, up), all_16(l, raw), l->shift13);
     struct val x = val_bm(up); // sign at the top, magnitude raised, copies of the sign between
     lanes_x(l, &x);
-    struct val rebias = k_bits(l, REBIAS), smallest = k_bits(l, SMALLEST);
+    struct val rebias = k_bits(l, F16_REBIAS), smallest = k_bits(l, F16_SMALLEST);
     lanes_x(l, &rebias);
     lanes_x(l, &smallest);
     struct val sign = b_and(l, x, k_bits(l, SIGN));
-    struct val m = b_and(l, x, k_bits(l, RAISED));
+    struct val m = b_and(l, x, k_bits(l, F16_RAISED));
     struct val normal = i_add(l, m, rebias);
     struct val special = i_add(l, normal, rebias); // infinity and NaN: exponent 255
-    struct val big = v_select(l, m_greater_equal(l, m, k_bits(l, RAISED_INF)), normal, special);
+    struct val big = v_select(l, m_greater_equal(l, m, k_bits(l, F16_RAISED_INF)), normal, special);
     // A denormal m * 2^-24 is (2^-14 + m * 2^-24) - 2^-14, and both are easy to write down.
     struct val small = f_sub(l, i_add(l, m, smallest), smallest);
-    struct mask is_small = m_less(l, m, k_bits(l, RAISED_NORMAL));
+    struct mask is_small = m_less(l, m, k_bits(l, F16_RAISED_NORMAL));
     return b_or(l, v_select(l, is_small, big, small), sign);
 }
 
@@ -79,10 +73,10 @@ static struct asm_reg f32_to_f16(struct lanes * l, struct val x) { // result as 
     struct val sign = b_and(l, x, k_bits(l, SIGN));
     struct val m = b_and(l, x, k_bits(l, MAGNITUDE));
     struct mask is_nan = m_less(l, k_bits(l, F32_INF), m);
-    struct mask is_small = m_less(l, m, k_bits(l, SMALLEST));
-    struct val most = k_bits(l, RAISED_INF);
-    struct val clamped = i_min(l, i_sub(l, m, k_bits(l, REBIAS)), most);
-    struct val raised = v_select(l, is_nan, clamped, k_bits(l, RAISED_NAN));
+    struct mask is_small = m_less(l, m, k_bits(l, F16_SMALLEST));
+    struct val most = k_bits(l, F16_RAISED_INF);
+    struct val clamped = i_min(l, i_sub(l, m, k_bits(l, F16_REBIAS)), most);
+    struct val raised = v_select(l, is_nan, clamped, k_bits(l, F16_RAISED_NAN));
     struct asm_reg normal = narrow(l, raised, l->shift13); // rounds; a carry runs into the exponent
     // |x| + 0.5 rounds at 2^-24, f16's last place for denormals; what was added stands in the bits.
     struct val half = k_bits(l, HALF);

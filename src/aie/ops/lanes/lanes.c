@@ -1,5 +1,6 @@
 // lanes: registers, constants and 32-bit lane operations, and the program's start. The
 // datatype edges are in lanes-edge.c, float arithmetic in lanes-float.c.
+#include "f16.h"
 #include "lanes.h"
 
 #include "aie/verbs/verbs.h"
@@ -66,7 +67,7 @@ void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fa
 
 void lanes_begin_f16(struct lanes * l) {
     l->shift0 = shift_by(l, 0);
-    l->shift13 = shift_by(l, 13);
+    l->shift13 = shift_by(l, F16_RAISE);
     l->shift16 = shift_by(l, 16);
 }
 

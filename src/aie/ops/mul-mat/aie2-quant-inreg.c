@@ -20,24 +20,13 @@
 // else is f32.
 #include "aie2-quant-inreg.h"
 
+#include "aie/ops/lanes/f16.h"
+
 enum { UPPER_HALVES = (int) 0xaaaaaaaa, NUMBERS_AT = WORD /* w1 */ };
 
 // ---- scales ----
 
-// f16 to bf16 in 32 lanes. Magnitudes stand at f32's exponent and mantissa in 32 bits; a normal
-// number is rebiased there and rounded as an integer, a denormal one becomes a number when 2^-14 is
-// added in the bits and taken away as a float.
-enum {
-    MAGNITUDE = 0x7fff,
-    F16_INF = 0x7c00,
-    F16_NORMAL = 0x0400,
-    BF16_INF = 0x7f80,
-    RAISE = 13,
-    LOWER = 16,
-    REBIAS = 0x38000000,
-    SMALLEST = 0x38800000,
-};
-
+// f16 to bf16 in 32 lanes (f16.h); normal numbers are rounded as integers.
 static struct asm_reg where_less(struct writer * w, struct asm_reg a, struct asm_reg than,
                                  struct asm_reg no, struct asm_reg yes) {
     struct asm_reg d = asm_local(w->p, ASM_X), mask = asm_local(w->p, ASM_MASK);
@@ -70,7 +59,7 @@ struct asm_reg half_to_bf16(struct writer * w, const struct half_numbers * c, st
 
 void take_half_numbers(struct writer * w, struct half_numbers * c) {
     struct asm_program * p = w->p;
-    c->magnitude = take_splat(w, LANE_16, MAGNITUDE);
+    c->magnitude = take_splat(w, LANE_16, F16_MAGNITUDE);
     c->inf = take_splat(w, LANE_16, F16_INF);
     c->normal = take_splat(w, LANE_16, F16_NORMAL);
     c->bf16_inf = take_splat(w, LANE_16, BF16_INF);
@@ -83,14 +72,14 @@ void take_half_numbers(struct writer * w, struct half_numbers * c) {
     ready(w);
     for (int i = 0; i < 2; i++) {
         struct asm_reg r = asm_local(p, ASM_R), x = asm_local(p, ASM_X);
-        emit_set(p, r, i ? SMALLEST : REBIAS);
+        emit_set(p, r, i ? F16_SMALLEST : F16_REBIAS);
         emit_splat(p, LANE_32, x, r);
         for (int half = 0; half < 2; half++) {
             emit_move(p, asm_half(i ? c->smallest : c->rebias, half), x);
         }
     }
-    emit_set_shift(p, c->raise, RAISE);
-    emit_set_shift(p, c->lower, LOWER);
+    emit_set_shift(p, c->raise, F16_RAISE);
+    emit_set_shift(p, c->lower, F16_LOWER);
     emit_set_small(p, c->add_bits, 0);
     emit_set_small(p, c->add, (int32_t) asm_target(p)->add_config);
 }
