@@ -3,6 +3,7 @@
 // is one. Expected output lies beside each file of text/; text.sh compares.
 //
 //     asm-text FILE.s
+//     asm-text --passes     their names
 #include "aie/asm/text.h"
 
 #include <stdio.h>
@@ -44,8 +45,14 @@ int main(int argc, char ** argv) {
     uint8_t * text = NULL;
     size_t size = 0;
     if (argc != 2) {
-        fprintf(stderr, "usage: asm-text FILE.s\n");
+        fprintf(stderr, "usage: asm-text FILE.s | --passes\n");
         return 2;
+    }
+    if (!strcmp(argv[1], "--passes")) {
+        for (int i = 0; i < ASM_PASS_COUNT; i++) {
+            printf("%s\n", asm_pass_name((enum asm_pass) i));
+        }
+        return 0;
     }
     if (file_read(argv[1], MAX_BYTES - 1, &text, &size, &err) != ST_OK) {
         fprintf(stderr, "asm-text: %s\n", err.text);
