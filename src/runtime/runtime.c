@@ -225,8 +225,8 @@ hsa_status_t hsa_shut_down(void) {
     return HSA_STATUS_SUCCESS;
 }
 
-hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void * value) {
-    // Attributes that the 5.2 header does not name yet but newer tools ask for.
+// Those of AMD; some the 5.2 header does not name yet, but newer tools ask for them.
+static hsa_status_t amd_system_info(struct rt_runtime * rt, uint32_t attribute, void * value) {
     enum {
         MWAITX = 0x203,
         DMABUF = 0x204,
@@ -235,42 +235,12 @@ hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void * value) {
         EXT_MAJOR,
         EXT_MINOR
     };
-    struct rt_runtime * rt = rt_runtime();
-    if (!rt) {
-        return HSA_STATUS_ERROR_NOT_INITIALIZED;
-    }
-    if (!value) {
-        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
-    }
-    switch ((uint32_t) attribute) {
-    case HSA_SYSTEM_INFO_VERSION_MAJOR:
+    switch (attribute) {
     case EXT_MAJOR:
         *(uint16_t *) value = 1;
         break;
-    case HSA_SYSTEM_INFO_VERSION_MINOR:
-        *(uint16_t *) value = rt->rocr_bugs ? 1 : 19; // 1.1 is what Debian's build of 7.2 says
-        break;
     case EXT_MINOR: // AMD's own functions are those of ROCr 7.2
         *(uint16_t *) value = 15;
-        break;
-    case HSA_SYSTEM_INFO_TIMESTAMP:
-        *(uint64_t *) value = rt_time_ns(rt, NULL);
-        break;
-    case HSA_SYSTEM_INFO_TIMESTAMP_FREQUENCY:
-        *(uint64_t *) value = 1000000000u;
-        break;
-    case HSA_SYSTEM_INFO_SIGNAL_MAX_WAIT:
-        *(uint64_t *) value = UINT64_MAX;
-        break;
-    case HSA_SYSTEM_INFO_ENDIANNESS:
-        *(hsa_endianness_t *) value = HSA_ENDIANNESS_LITTLE;
-        break;
-    case HSA_SYSTEM_INFO_MACHINE_MODEL:
-        *(hsa_machine_model_t *) value = HSA_MACHINE_MODEL_LARGE;
-        break;
-    case HSA_SYSTEM_INFO_EXTENSIONS:
-        memset(value, 0, 128);
-        ((uint8_t *) value)[HSA_EXTENSION_AMD_LOADER / 8] |= 1 << HSA_EXTENSION_AMD_LOADER % 8;
         break;
     case HSA_AMD_SYSTEM_INFO_BUILD_VERSION:
         *(const char **) value = rt->rocr_bugs       ? "\"1.18.0-ggml-hsa-emulated\""
@@ -293,80 +263,95 @@ hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void * value) {
     return HSA_STATUS_SUCCESS;
 }
 
+hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void * value) {
+    struct rt_runtime * rt = rt_runtime();
+    if (!rt) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    if (!value) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    switch ((uint32_t) attribute) {
+    case HSA_SYSTEM_INFO_VERSION_MAJOR:
+        *(uint16_t *) value = 1;
+        break;
+    case HSA_SYSTEM_INFO_VERSION_MINOR:
+        *(uint16_t *) value = rt->rocr_bugs ? 1 : 19; // 1.1 is what Debian's build of 7.2 says
+        break;
+    case HSA_SYSTEM_INFO_TIMESTAMP:
+        *(uint64_t *) value = rt_time_ns(rt, NULL);
+        break;
+    case HSA_SYSTEM_INFO_TIMESTAMP_FREQUENCY:
+        *(uint64_t *) value = 1000000000u;
+        break;
+    case HSA_SYSTEM_INFO_SIGNAL_MAX_WAIT:
+        *(uint64_t *) value = UINT64_MAX;
+        break;
+    case HSA_SYSTEM_INFO_ENDIANNESS:
+        *(hsa_endianness_t *) value = HSA_ENDIANNESS_LITTLE;
+        break;
+    case HSA_SYSTEM_INFO_MACHINE_MODEL:
+        *(hsa_machine_model_t *) value = HSA_MACHINE_MODEL_LARGE;
+        break;
+    case HSA_SYSTEM_INFO_EXTENSIONS:
+        memset(value, 0, 128);
+        ((uint8_t *) value)[HSA_EXTENSION_AMD_LOADER / 8] |= 1 << HSA_EXTENSION_AMD_LOADER % 8;
+        break;
+    default:
+        return amd_system_info(rt, (uint32_t) attribute, value);
+    }
+    return HSA_STATUS_SUCCESS;
+}
+
+static const struct {
+    uint32_t code;
+    const char * text;
+} texts[] = {
+#define TEXT(code, text)                                                                           \
+    { HSA_STATUS_##code, "HSA_STATUS_" #code ": " text }
+    TEXT(SUCCESS, "no error"),
+    TEXT(INFO_BREAK, "a callback stopped the iteration"),
+    TEXT(ERROR, "a generic error"),
+    TEXT(ERROR_INVALID_ARGUMENT, "an argument is not valid"),
+    TEXT(ERROR_INVALID_QUEUE_CREATION, "the agent does not support such a queue"),
+    TEXT(ERROR_INVALID_ALLOCATION, "an address or size fits no allocation"),
+    TEXT(ERROR_INVALID_AGENT, "no such agent"),
+    TEXT(ERROR_INVALID_REGION, "no such memory region"),
+    TEXT(ERROR_INVALID_SIGNAL, "no such signal"),
+    TEXT(ERROR_INVALID_QUEUE, "no such queue"),
+    TEXT(ERROR_OUT_OF_RESOURCES, "memory or another resource is used up"),
+    TEXT(ERROR_INVALID_PACKET_FORMAT, "a packet is malformed"),
+    TEXT(ERROR_RESOURCE_FREE, "releasing a resource failed"),
+    TEXT(ERROR_NOT_INITIALIZED, "hsa_init was not called"),
+    TEXT(ERROR_REFCOUNT_OVERFLOW, "too many references"),
+    TEXT(ERROR_INCOMPATIBLE_ARGUMENTS, "the arguments do not fit together"),
+    TEXT(ERROR_INVALID_INDEX, "the index is out of range"),
+    TEXT(ERROR_INVALID_ISA, "no such instruction set"),
+    TEXT(ERROR_INVALID_ISA_NAME, "no instruction set has this name"),
+    TEXT(ERROR_INVALID_CODE_OBJECT, "the code object is not valid"),
+    TEXT(ERROR_INVALID_EXECUTABLE, "no such executable"),
+    TEXT(ERROR_FROZEN_EXECUTABLE, "the executable is frozen"),
+    TEXT(ERROR_INVALID_SYMBOL_NAME, "no symbol has this name"),
+    TEXT(ERROR_VARIABLE_ALREADY_DEFINED, "the variable is defined"),
+    TEXT(ERROR_VARIABLE_UNDEFINED, "the variable is not defined"),
+    TEXT(ERROR_EXCEPTION, "the device stopped with an exception"),
+    TEXT(ERROR_INVALID_CODE_SYMBOL, "no such code object symbol"),
+    TEXT(ERROR_INVALID_EXECUTABLE_SYMBOL, "no such executable symbol"),
+    TEXT(ERROR_INVALID_FILE, "the file descriptor is not valid"),
+    TEXT(ERROR_INVALID_CODE_OBJECT_READER, "no such code object reader"),
+    TEXT(ERROR_INVALID_CACHE, "no such cache"),
+    TEXT(ERROR_INVALID_WAVEFRONT, "no such wavefront"),
+    TEXT(ERROR_INVALID_SIGNAL_GROUP, "no such signal group"),
+    TEXT(ERROR_INVALID_RUNTIME_STATE, "the runtime is not in the state for this"),
+    TEXT(ERROR_FATAL, "the queue is in an error state"),
+    TEXT(ERROR_INVALID_MEMORY_POOL, "no such memory pool"),
+    TEXT(ERROR_MEMORY_APERTURE_VIOLATION, "an access left its aperture"),
+    TEXT(ERROR_ILLEGAL_INSTRUCTION, "an instruction is not valid"),
+    TEXT(ERROR_MEMORY_FAULT, "an access reached no memory"),
+#undef TEXT
+};
+
 hsa_status_t hsa_status_string(hsa_status_t status, const char ** text) {
-    static const struct {
-        uint32_t code;
-        const char * text;
-    } texts[] = {
-        {HSA_STATUS_SUCCESS, "HSA_STATUS_SUCCESS: no error"},
-        {HSA_STATUS_INFO_BREAK, "HSA_STATUS_INFO_BREAK: a callback stopped the iteration"},
-        {HSA_STATUS_ERROR, "HSA_STATUS_ERROR: a generic error"},
-        {HSA_STATUS_ERROR_INVALID_ARGUMENT,
-         "HSA_STATUS_ERROR_INVALID_ARGUMENT: an argument is not valid"},
-        {HSA_STATUS_ERROR_INVALID_QUEUE_CREATION,
-         "HSA_STATUS_ERROR_INVALID_QUEUE_CREATION: the agent does not support such a queue"},
-        {HSA_STATUS_ERROR_INVALID_ALLOCATION,
-         "HSA_STATUS_ERROR_INVALID_ALLOCATION: an address or size fits no allocation"},
-        {HSA_STATUS_ERROR_INVALID_AGENT, "HSA_STATUS_ERROR_INVALID_AGENT: no such agent"},
-        {HSA_STATUS_ERROR_INVALID_REGION, "HSA_STATUS_ERROR_INVALID_REGION: no such memory region"},
-        {HSA_STATUS_ERROR_INVALID_SIGNAL, "HSA_STATUS_ERROR_INVALID_SIGNAL: no such signal"},
-        {HSA_STATUS_ERROR_INVALID_QUEUE, "HSA_STATUS_ERROR_INVALID_QUEUE: no such queue"},
-        {HSA_STATUS_ERROR_OUT_OF_RESOURCES,
-         "HSA_STATUS_ERROR_OUT_OF_RESOURCES: memory or another resource is used up"},
-        {HSA_STATUS_ERROR_INVALID_PACKET_FORMAT,
-         "HSA_STATUS_ERROR_INVALID_PACKET_FORMAT: a packet is malformed"},
-        {HSA_STATUS_ERROR_RESOURCE_FREE,
-         "HSA_STATUS_ERROR_RESOURCE_FREE: releasing a resource failed"},
-        {HSA_STATUS_ERROR_NOT_INITIALIZED,
-         "HSA_STATUS_ERROR_NOT_INITIALIZED: hsa_init was not called"},
-        {HSA_STATUS_ERROR_REFCOUNT_OVERFLOW,
-         "HSA_STATUS_ERROR_REFCOUNT_OVERFLOW: too many references"},
-        {HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS,
-         "HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS: the arguments do not fit together"},
-        {HSA_STATUS_ERROR_INVALID_INDEX,
-         "HSA_STATUS_ERROR_INVALID_INDEX: the index is out of range"},
-        {HSA_STATUS_ERROR_INVALID_ISA, "HSA_STATUS_ERROR_INVALID_ISA: no such instruction set"},
-        {HSA_STATUS_ERROR_INVALID_ISA_NAME,
-         "HSA_STATUS_ERROR_INVALID_ISA_NAME: no instruction set has this name"},
-        {HSA_STATUS_ERROR_INVALID_CODE_OBJECT,
-         "HSA_STATUS_ERROR_INVALID_CODE_OBJECT: the code object is not valid"},
-        {HSA_STATUS_ERROR_INVALID_EXECUTABLE,
-         "HSA_STATUS_ERROR_INVALID_EXECUTABLE: no such executable"},
-        {HSA_STATUS_ERROR_FROZEN_EXECUTABLE,
-         "HSA_STATUS_ERROR_FROZEN_EXECUTABLE: the executable is frozen"},
-        {HSA_STATUS_ERROR_INVALID_SYMBOL_NAME,
-         "HSA_STATUS_ERROR_INVALID_SYMBOL_NAME: no symbol has this name"},
-        {HSA_STATUS_ERROR_VARIABLE_ALREADY_DEFINED,
-         "HSA_STATUS_ERROR_VARIABLE_ALREADY_DEFINED: the variable is defined"},
-        {HSA_STATUS_ERROR_VARIABLE_UNDEFINED,
-         "HSA_STATUS_ERROR_VARIABLE_UNDEFINED: the variable is not defined"},
-        {HSA_STATUS_ERROR_EXCEPTION,
-         "HSA_STATUS_ERROR_EXCEPTION: the device stopped with an exception"},
-        {HSA_STATUS_ERROR_INVALID_CODE_SYMBOL,
-         "HSA_STATUS_ERROR_INVALID_CODE_SYMBOL: no such code object symbol"},
-        {HSA_STATUS_ERROR_INVALID_EXECUTABLE_SYMBOL,
-         "HSA_STATUS_ERROR_INVALID_EXECUTABLE_SYMBOL: no such executable symbol"},
-        {HSA_STATUS_ERROR_INVALID_FILE,
-         "HSA_STATUS_ERROR_INVALID_FILE: the file descriptor is not valid"},
-        {HSA_STATUS_ERROR_INVALID_CODE_OBJECT_READER,
-         "HSA_STATUS_ERROR_INVALID_CODE_OBJECT_READER: no such code object reader"},
-        {HSA_STATUS_ERROR_INVALID_CACHE, "HSA_STATUS_ERROR_INVALID_CACHE: no such cache"},
-        {HSA_STATUS_ERROR_INVALID_WAVEFRONT,
-         "HSA_STATUS_ERROR_INVALID_WAVEFRONT: no such wavefront"},
-        {HSA_STATUS_ERROR_INVALID_SIGNAL_GROUP,
-         "HSA_STATUS_ERROR_INVALID_SIGNAL_GROUP: no such signal group"},
-        {HSA_STATUS_ERROR_INVALID_RUNTIME_STATE,
-         "HSA_STATUS_ERROR_INVALID_RUNTIME_STATE: the runtime is not in the state for this"},
-        {HSA_STATUS_ERROR_FATAL, "HSA_STATUS_ERROR_FATAL: the queue is in an error state"},
-        {HSA_STATUS_ERROR_INVALID_MEMORY_POOL,
-         "HSA_STATUS_ERROR_INVALID_MEMORY_POOL: no such memory pool"},
-        {HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION,
-         "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: an access left its aperture"},
-        {HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION,
-         "HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION: an instruction is not valid"},
-        {HSA_STATUS_ERROR_MEMORY_FAULT,
-         "HSA_STATUS_ERROR_MEMORY_FAULT: an access reached no memory"},
-    };
     if (!text) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }

@@ -334,26 +334,13 @@ static enum status check(const struct asm_program * p, const uint8_t * bytes, si
     return st;
 }
 
-enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err) {
-    if (!p->ready) {
-        asm_rematerialise(p);
-        asm_park(p);
-        asm_split_live_ranges(p);
-    }
-    asm_spill(p);
-    asm_trace_built(p);
-    if (p->placed) {
-        asm_size(p);
-    } else {
-        lay_out(p);
-    }
-    asm_trace_laid_out(p);
+// What is wrong with the program as it was laid out, if anything is.
+static enum status look_over(struct asm_program * p, size_t size, struct error * err) {
     for (int l = 0; l < p->n_labels; l++) {
         if (p->labels[l] < 0) {
             asm_misuse(p, "asm: label %d is used but never placed", l);
         }
     }
-    size_t size = p->addresses ? (size_t) p->addresses[p->n_bundles] : 0;
     if (size > p->target->program_bytes) {
         asm_misuse(p, "asm: the program has %zu bytes, program memory holds %d", size,
                    (int) p->target->program_bytes);
@@ -361,10 +348,12 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
     if (p->no_memory) {
         return error_set(err, ST_NO_MEMORY, "asm: out of memory");
     }
-    if (p->misuse.status != ST_OK) {
-        return error_set(err, p->misuse.status, "%s", p->misuse.text);
-    }
-    uint8_t * bytes = malloc(size + AIE_MAX_BUNDLE_BYTES);
+    return p->misuse.status != ST_OK ? error_set(err, p->misuse.status, "%s", p->misuse.text)
+                                     : ST_OK;
+}
+
+static enum status encode_all(struct asm_program * p, uint8_t * bytes, size_t size,
+                              struct error * err) {
     struct encoder encoder = {.p = p};
     encoder.nodes = calloc((size_t) p->n_nodes + 1, sizeof *encoder.nodes);
     find_runs(&encoder);
@@ -381,6 +370,30 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
         st = p->no_memory ? error_set(err, ST_NO_MEMORY, "asm: out of memory")
                           : check(p, bytes, size, err);
     }
+    return st;
+}
+
+enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err) {
+    if (!p->ready) {
+        asm_rematerialise(p);
+        asm_park(p);
+        asm_split_live_ranges(p);
+    }
+    asm_spill(p);
+    asm_trace_built(p);
+    if (p->placed) {
+        asm_size(p);
+    } else {
+        lay_out(p);
+    }
+    asm_trace_laid_out(p);
+    size_t size = p->addresses ? (size_t) p->addresses[p->n_bundles] : 0;
+    enum status st = look_over(p, size, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    uint8_t * bytes = malloc(size + AIE_MAX_BUNDLE_BYTES);
+    st = encode_all(p, bytes, size, err);
     if (st != ST_OK) {
         free(bytes);
         return st;

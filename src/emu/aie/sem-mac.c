@@ -181,6 +181,42 @@ static void product_index(const struct mac_mode * m, int lanes, int l, int k, in
     }
 }
 
+// A matrix product; numbers of y that the mask names are negated first.
+static void matrix_products(const struct mac_mode * m, uint32_t mask, const int32_t x[128],
+                            int32_t y[128], bool wide, bool x_signed, uint32_t sum32[32],
+                            uint64_t sum64[16]) {
+    for (int k = 0; mask && k < m->inner; k++) {
+        for (int c = 0; c < m->cols; c++) {
+            if (mask >> mask_bit(m->mask, k, c) & 1) {
+                y[k * m->cols + c] = -y[k * m->cols + c];
+            }
+        }
+    }
+    switch (m->rows << 8 | m->inner << 4 | m->cols) {
+    case 0x488:
+        matrix32(sum32, x, y, 4, 8, 8);
+        break;
+    case 0x448:
+        matrix32(sum32, x, y, 4, 4, 8);
+        break;
+    case 0x428:
+        matrix32(sum32, x, y, 4, 2, 8);
+        break;
+    case 0x248:
+        matrix64(sum64, x, y, 2, 4, 8, false);
+        break;
+    case 0x444:
+        matrix64(sum64, x, y, 4, 4, 4, false);
+        break;
+    default:
+        if (wide) {
+            matrix64(sum64, x, y, m->rows, m->inner, m->cols, m->x_bits == 32 && !x_signed);
+        } else {
+            matrix32(sum32, x, y, m->rows, m->inner, m->cols);
+        }
+    }
+}
+
 // Sums of products in 32 lanes of 32 bits or 16 of 64; false when the routing is not known.
 static bool products(const struct mac_mode * m, uint32_t conf, const uint8_t * s1,
                      const uint8_t * s2, bool wide, uint32_t sum32[32], uint64_t sum64[16]) {
@@ -193,38 +229,7 @@ static bool products(const struct mac_mode * m, uint32_t conf, const uint8_t * s
     unpack_lanes(x, s1, 512 / m->x_bits, m->x_bits, x_signed);
     unpack_lanes(y, s2, 512 / m->y_bits, m->y_bits, y_signed);
     if (m->layout == MATRIX) {
-        if (mask) {
-            for (int k = 0; k < m->inner; k++) {
-                for (int c = 0; c < m->cols; c++) {
-                    if (mask >> mask_bit(m->mask, k, c) & 1) {
-                        y[k * m->cols + c] = -y[k * m->cols + c];
-                    }
-                }
-            }
-        }
-        switch (m->rows << 8 | m->inner << 4 | m->cols) {
-        case 0x488:
-            matrix32(sum32, x, y, 4, 8, 8);
-            break;
-        case 0x448:
-            matrix32(sum32, x, y, 4, 4, 8);
-            break;
-        case 0x428:
-            matrix32(sum32, x, y, 4, 2, 8);
-            break;
-        case 0x248:
-            matrix64(sum64, x, y, 2, 4, 8, false);
-            break;
-        case 0x444:
-            matrix64(sum64, x, y, 4, 4, 4, false);
-            break;
-        default:
-            if (wide) {
-                matrix64(sum64, x, y, m->rows, m->inner, m->cols, m->x_bits == 32 && !x_signed);
-            } else {
-                matrix32(sum32, x, y, m->rows, m->inner, m->cols);
-            }
-        }
+        matrix_products(m, mask, x, y, wide, x_signed, sum32, sum64);
         return true;
     }
     int lanes = wide ? 16 : 32;
