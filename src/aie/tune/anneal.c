@@ -390,7 +390,7 @@ static bool cool(struct annealer * a, const struct annealing * how,
     return false;
 }
 
-bool anneal(struct search * s, const struct annealing * how, bool (*accept)(struct search *)) {
+bool tune_anneal(struct search * s, const struct annealing * how, bool (*accept)(struct search *)) {
     size_t n = (size_t) s->n, locals = (size_t) s->n_locals + 1;
     struct annealer a = {.s = s, .latest = how->stages * s->ii - 1, .random = (uint64_t) how->seed};
     a.taken = malloc((size_t) s->ii * UNITS);

@@ -50,7 +50,7 @@ static bool anneal_at(struct search * s, int ii, int most, int steps, int tries,
     stages = stages * ii < PLACEMENT_TIMES ? stages : PLACEMENT_TIMES / ii;
     for (int seed = 1; seed <= tries; seed++) {
         struct annealing how = {.stages = stages, .steps = (long) steps * s->n, .seed = seed};
-        if (anneal(s, &how, has_registers)) {
+        if (tune_anneal(s, &how, has_registers)) {
             *c = (struct asm_choice){.ii = ii, .copies = s->q->copies, .method = METHOD_PLACED};
             return true;
         }
@@ -98,7 +98,7 @@ static bool squeeze_at(struct search * s, const struct asm_choice * from, int ro
     s->ii = s->q->ii = ii;
     s->q->copies = 1;
     s->one_each = from->copies == 1;
-    bool found = anneal(s, &how, has_registers);
+    bool found = tune_anneal(s, &how, has_registers);
     s->one_each = false;
     return found;
 }

@@ -58,4 +58,4 @@ struct annealing {
     int seed;
     bool as_placed; // begins where nodes stand, and colder; else from the depths of lifetime_times
 };
-bool anneal(struct search * s, const struct annealing * how, bool (*accept)(struct search *));
+bool tune_anneal(struct search * s, const struct annealing * how, bool (*accept)(struct search *));

@@ -109,7 +109,7 @@ static void trip(struct writer * w, const struct constants * c, bool eight, stru
 
 // Each factor four times: scales, and minima if there are any.
 void blocks_rows_spread(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1], left = take(w, ASM_R);
     struct asm_reg zip_16[2], zip_32[2];
@@ -118,7 +118,7 @@ void blocks_rows_spread(struct quant * q) {
         zip_32[i] = take_set(w, ASM_MASK, ZIP_32 + i);
     }
     int again = asm_label_new(p), done = asm_label_new(p);
-    ready(w);
+    quant_ready(w);
     emit_set(p, from, address(w, MM_LONG_TABLE));
     emit_set(p, to, address(w, MM_LONG_SPREAD));
     read_param(w, left, MM_PARAM_LESS, q->pointers[2]);
@@ -137,17 +137,17 @@ void blocks_rows_spread(struct quant * q) {
     emit_set(p, to, address(w, MM_LONG_SPREAD + MM_XY_OTHER));
     asm_jump(p, again);
     asm_label(p, done);
-    end(w);
+    quant_end(w);
 }
 
 void blocks_rows(struct quant * q, bool eight) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], *factors = q->pointers + 1, *to = q->pointers + 3;
     struct asm_reg group = take_set(w, ASM_R, 0);
     struct constants c = take_constants(w, eight);
     int again = asm_label_new(p);
-    ready(w);
+    quant_ready(w);
     struct asm_reg one = asm_local(p, ASM_R), halves[2];
     read_param(w, one, MM_PARAM_ONE, from);
     for (int i = 0; i < 2; i++) {
@@ -187,5 +187,5 @@ void blocks_rows(struct quant * q, bool eight) {
     emit_add_small(p, group, group, 1);
     emit_add_small(p, q->number, group, -GROUPS);
     asm_jump_if_nonzero(p, q->number, again);
-    end(w);
+    quant_end(w);
 }

@@ -58,17 +58,17 @@ static void end_two_blocks(struct writer * w, const struct two_blocks * b,
     }
     emit_add_small(w->p, b->left, b->left, -1);
     asm_jump_if_nonzero(w->p, b->left, b->again);
-    end(w);
+    quant_end(w);
 }
 
 // The lower halves of bytes, and the upper ones; of numbers with a fifth bit that is there already,
 // a word before them.
 static void halves(struct quant * q, bool fifth) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], *to = q->pointers + 1;
     struct two_blocks b = take_two_blocks(w);
-    ready(w);
+    quant_ready(w);
     begin_two_blocks(w, &b, from, to, q->pointers[3]);
     if (fifth) {
         emit_advance(p, from, WORD);
@@ -115,7 +115,7 @@ static void by_words(struct writer * w, const struct asm_reg pick[2], struct asm
 
 // Bit n of the word before the numbers is the fifth of number n.
 static void fifth_bits(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], *to = q->pointers + 1;
     struct two_blocks b = take_two_blocks(w);
@@ -124,7 +124,7 @@ static void fifth_bits(struct quant * q) {
         zip_8[i] = take_set(w, ASM_MASK, ZIP_8 + i);
         zip_16[i] = take_set(w, ASM_MASK, ZIP_16 + i);
     }
-    ready(w);
+    quant_ready(w);
     begin_two_blocks(w, &b, from, to, q->pointers[3]);
     emit_set(p, q->number, WORD / VECTOR);
     asm_loop_begin(p, q->number);
@@ -164,7 +164,7 @@ void blocks_halves_and_fifth(struct quant * q) {
 // byte; four times the numbers are bytes of the slice. Third bits stand at the block's beginning:
 // 32 bytes, of which each bit is 32 numbers.
 static void two_bits(struct quant * q, bool third) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], *to = q->pointers + 1;
     struct asm_reg pick = take(w, ASM_MASK);
@@ -176,7 +176,7 @@ static void two_bits(struct quant * q, bool third) {
         bit[0] = take_splat(w, LANE_8, 4);
         bit[1] = take_splat(w, LANE_8, 8);
     }
-    ready(w);
+    quant_ready(w);
     emit_nibbles_begin(p);
     find_block(w, from);
     struct asm_reg number = slice_number(w);
@@ -220,7 +220,7 @@ static void two_bits(struct quant * q, bool third) {
         emit_store_next(p, MEM_BYTES, number_of[i], to[i]);
     }
     asm_loop_end(p);
-    end(w);
+    quant_end(w);
 }
 
 void blocks_two_bits(struct quant * q) {

@@ -48,13 +48,13 @@ static void load_word(struct writer * w, struct asm_reg from, struct asm_reg v[4
 
 // A byte for each group: its scale in the lower half, its minimum in the upper one.
 void blocks_scales_q2_K(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1], pick[2], v[4], groups[4];
     for (int i = 0; i < 2; i++) {
         pick[i] = take_set(w, ASM_MASK, EVEN_8 + i);
     }
-    ready(w);
+    quant_ready(w);
     emit_nibbles_begin(p);
     find_block(w, from);
     struct asm_reg at = asm_local(p, ASM_R);
@@ -70,21 +70,21 @@ void blocks_scales_q2_K(struct quant * q) {
             emit_store(p, MEM_SIX, part[i], to, i * MINIMA + g * MM_TILE);
         }
     }
-    end(w);
+    quant_end(w);
 }
 
 // Four bits of each in one of two words, by slices in turn, and two bits above them in a third one:
 // one, then the other.
 static void scales_q3_K(struct quant * q, bool above) {
     enum { SCALES_AT = 24 * WORD, ABOVE = 2 * WORD };
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1], pick[2], v[4], groups[4];
     struct blocks_pair pair = blocks_take_pair(w);
     for (int i = 0; i < 2; i++) {
         pick[i] = take_set(w, ASM_MASK, EVEN_8 + i);
     }
-    ready(w);
+    quant_ready(w);
     emit_nibbles_begin(p);
     find_block(w, from);
     struct asm_reg slice = slice_number(w), at = asm_local(p, ASM_R);
@@ -116,7 +116,7 @@ static void scales_q3_K(struct quant * q, bool above) {
         }
         emit_store(p, MEM_SIX, d, to, g * MM_TILE);
     }
-    end(w);
+    quant_end(w);
 }
 
 void blocks_scales_q3_K(struct quant * q) {
@@ -127,7 +127,7 @@ void blocks_scales_q3_K(struct quant * q) {
 // Slice s has both of its scales in byte s of the second word, half a byte each, and above them
 // twice two bits in half s of the two bytes behind d.
 void blocks_scales_iq4_xs(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1], pick[2], v[4], low[2], n[2];
     struct asm_reg here[2] = {take(w, ASM_MASK), take(w, ASM_MASK)}; // bits of the slice's number
@@ -135,7 +135,7 @@ void blocks_scales_iq4_xs(struct quant * q) {
     for (int i = 0; i < 2; i++) {
         pick[i] = take_set(w, ASM_MASK, EVEN_8 + i);
     }
-    ready(w);
+    quant_ready(w);
     emit_nibbles_begin(p);
     find_block(w, from);
     struct asm_reg slice = slice_number(w);
@@ -164,13 +164,13 @@ void blocks_scales_iq4_xs(struct quant * q) {
             emit_store(p, MEM_SIX, scale, to, (up == 2) * MM_TILE);
         }
     }
-    end(w);
+    quant_end(w);
 }
 
 // ---- factors ----
 
 void blocks_factors(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     bool wide = q->wide;
     struct asm_reg from = q->pointers[0], to = q->pointers[1], scale = q->pointers[2];
@@ -186,7 +186,7 @@ void blocks_factors(struct quant * q) {
         low = take_set(w, ASM_MASK, 0xffff);
     }
     int again = asm_label_new(p), done = asm_label_new(p);
-    ready(w);
+    quant_ready(w);
     read_param(w, q->number, MM_PARAM_SCALES_TOP, from);
     emit_splat(p, LANE_16, top, q->number);
     read_param(w, q->number, MM_PARAM_TABLE_LESS, from);
@@ -216,5 +216,5 @@ void blocks_factors(struct quant * q) {
     emit_set(p, from, address(w, MM_LONG_SIX + MINIMA));
     asm_jump(p, again);
     asm_label(p, done);
-    end(w);
+    quant_end(w);
 }

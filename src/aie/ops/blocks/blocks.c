@@ -19,29 +19,29 @@ static void is_odd(struct writer * w, struct asm_reg pointer) {
 
 // Words that begin with the upper half of one and end with the lower half of the next.
 static void align(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_reg unit = q->pointers[0], next = q->pointers[1], to = q->pointers[2];
     struct asm_reg last = take_set(w, ASM_MASK, (int32_t) 0xaaaaaaaa); // lanes that end a word
     struct asm_reg down = take_set(w, ASM_MASK, 2), up = take_set(w, ASM_MASK, VECTOR - 2);
     struct asm_reg trips = take(w, ASM_R);
-    ready(w);
+    quant_ready(w);
     read_param(w, trips, MM_PARAM_ALIGN, to);
     find_block(w, unit);
     emit_copy(w->p, unit, q->number);
     emit_copy(w->p, to, q->number);
     emit_copy(w->p, next, sum_of(w, q->number, WORD));
     move_units(w, trips, (struct asm_reg[]){unit, next}, (struct asm_reg[]){down, up}, to, last, 1);
-    end(w);
+    quant_end(w);
 }
 
 // A place is the bytes of the words before it, and in its lowest bit which half of a word it is.
 static void gather(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1], places = q->pointers[2];
     struct asm_reg left = take(w, ASM_R), pick = take(w, ASM_MASK), more = take(w, ASM_R);
     int again = asm_label_new(p), even = asm_label_new(p);
-    ready(w);
+    quant_ready(w);
     emit_set(p, more, 0);
     is_odd(w, from);
     asm_jump_if_zero(p, q->number, even);
@@ -69,7 +69,7 @@ static void gather(struct quant * q) {
     }
     emit_add_small(p, left, left, -1);
     asm_jump_if_nonzero(p, left, again);
-    end(w);
+    quant_end(w);
 }
 
 void blocks_gather(struct quant * q) {
@@ -89,13 +89,13 @@ void blocks_gather(struct quant * q) {
 
 // Each factor twice, as those want it who make numbers of two k at a time.
 static void spread(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1], zip[2];
     for (int i = 0; i < 2; i++) {
         zip[i] = take_set(w, ASM_MASK, ZIP_16 + i);
     }
-    ready(w);
+    quant_ready(w);
     read_param(w, q->number, MM_PARAM_FACTORS, from);
     emit_set(p, from, address(w, MM_LONG_TABLE));
     emit_set(p, to, address(w, MM_LONG_SPREAD));
@@ -106,7 +106,7 @@ static void spread(struct quant * q) {
         emit_store_next(p, MEM_SPREAD, shuffled(w, s, s, zip[i]), to);
     }
     asm_loop_end(p);
-    end(w);
+    quant_end(w);
 }
 
 struct blocks_pair blocks_take_pair(struct writer * w) {

@@ -69,7 +69,7 @@ static void scales_trip(struct writer * w, const struct half_numbers * c, struct
 }
 
 static void scales(struct quant * q, struct asm_reg trips) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg upper = take_set(w, ASM_MASK, UPPER_HALVES);
     struct asm_reg words = take(w, ASM_MASK), half[2], zip[3];
@@ -94,18 +94,18 @@ static void scales(struct quant * q, struct asm_reg trips) {
     asm_loop_begin(p, trips);
     scales_trip(w, &c, words, upper, half, zip);
     asm_loop_end(p);
-    end(w);
+    quant_end(w);
 }
 
 // ---- the first block, 16 bits up ----
 
 static void align(struct quant * q, struct asm_reg trips) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg * at = q->pointers;
     struct asm_reg first = take_set(w, ASM_MASK, FIRST_LANES);
     struct asm_reg down = take(w, ASM_MASK), up = take(w, ASM_MASK);
-    ready(w);
+    quant_ready(w);
     emit_set_small(p, down, 8 - 2);
     emit_set_small(p, up, VECTOR - 2);
     for (int i = 0; i < 5; i++) { // units are read, and two of them written
@@ -126,7 +126,7 @@ static void align(struct quant * q, struct asm_reg trips) {
         emit_store_next(p, MEM_MOVED, d, at[3 + i]);
     }
     asm_loop_end(p);
-    end(w);
+    quant_end(w);
 }
 
 // ---- numbers ----
@@ -180,7 +180,7 @@ static void trip(struct writer * w, const struct constants * c) {
 }
 
 static void numbers(struct quant * q, struct asm_reg trips) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct constants c = {.offset = take_splat(w, LANE_16, MINUS_136),
                           .zero = take_splat(w, LANE_32, 0),
@@ -193,7 +193,7 @@ static void numbers(struct quant * q, struct asm_reg trips) {
         c.zip_8[i] = take(w, ASM_MASK);
         c.zip_64[i] = take(w, ASM_MASK);
     }
-    ready(w);
+    quant_ready(w);
     emit_set_small(p, c.config, (int32_t) asm_target(p)->mul_config);
     emit_set_small(p, c.zip_32, ZIP_32);
     for (int i = 0; i < 2; i++) {
@@ -215,7 +215,7 @@ static void numbers(struct quant * q, struct asm_reg trips) {
     for (int i = STEP_KEPT + 1; i < STEPS; i++) {
         ASM(p, asm_target(p)->basic[AIE_BASIC_COPY], STEP(i), STEP(STEP_KEPT));
     }
-    end(w);
+    quant_end(w);
 }
 
 void many_slice(struct quant * q) {

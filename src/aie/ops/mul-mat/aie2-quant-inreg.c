@@ -69,7 +69,7 @@ void take_half_numbers(struct writer * w, struct half_numbers * c) {
     c->lower = take(w, ASM_S);
     c->add_bits = take(w, ASM_R);
     c->add = take(w, ASM_R);
-    ready(w);
+    quant_ready(w);
     for (int i = 0; i < 2; i++) {
         struct asm_reg r = asm_local(p, ASM_R), x = asm_local(p, ASM_X);
         emit_set(p, r, i ? F16_SMALLEST : F16_REBIAS);
@@ -87,7 +87,7 @@ void take_half_numbers(struct writer * w, struct half_numbers * c) {
 // Both scales of each row to the page, those of four rows together; the numbers of w0 to w4. All 64
 // rows, whether they are there or not: a loop would take longer.
 static void gather(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct half_numbers c;
     struct asm_reg at = q->pointers[0], scales = q->pointers[1];
@@ -109,7 +109,7 @@ static void gather(struct quant * q) {
         emit_store(p, MEM_SCALES, both, scales, VECTOR * i);
     }
     store_param(w, sum_of(w, raw_of(w), NUMBERS_AT - address(w, 0)), MM_PARAM_NUMBERS, at);
-    end(w);
+    quant_end(w);
 }
 
 // ---- factors ----
@@ -137,10 +137,10 @@ static void write_page(struct writer * w, const struct asm_reg planes[2],
 
 // The page of a pass.
 static void pass_page(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg zip[2] = {take_set(w, ASM_MASK, ZIP_64), take_set(w, ASM_MASK, ZIP_64 + 1)};
-    ready(w);
+    quant_ready(w);
     struct asm_reg planes[2], n[3];
     static const int params[3] = {MM_PARAM_PASS, MM_PARAM_PLANES_SHIFT, MM_PARAM_PLANES_NEXT};
     planes[0] = planes_of(w);
@@ -153,7 +153,7 @@ static void pass_page(struct quant * q) {
     emit_alu(p, AIE_BASIC_ADD, planes[0], planes[0], n[0]);
     emit_alu(p, AIE_BASIC_ADD, planes[1], planes[0], n[2]);
     write_page(w, planes, zip);
-    end(w);
+    quant_end(w);
 }
 
 // ---- products ----
@@ -316,7 +316,7 @@ static void set_x_step(struct writer * w, struct asm_reg scratch) {
 
 // Four rows of b at a time; where one goes by columns, the loop goes on to the label.
 static void products(struct quant * q, struct fused * f, int done) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg * at = q->pointers;
     struct asm_reg trips = take(w, ASM_R), x = take(w, ASM_R), tile = take(w, ASM_R);
@@ -332,7 +332,7 @@ static void products(struct quant * q, struct fused * f, int done) {
         c.zip_8[i] = take_set(w, ASM_MASK, ZIP_8 + i);
         c.rest[i] = take(w, ASM_BM);
     }
-    ready(w);
+    quant_ready(w);
     emit_nibbles_begin(p);
     read_param(w, f->groups, MM_PARAM_FUSED, at[0]);
     read_param(w, trips, MM_PARAM_ROWS, at[1]); // of sixteen
@@ -435,12 +435,12 @@ static void products(struct quant * q, struct fused * f, int done) {
     emit_add_small(p, next_pass, next_pass, 1);
     emit_alu(p, AIE_BASIC_AND, f->groups, passes, next_pass);
     store_param(w, f->groups, MM_PARAM_PASS, at[2]);
-    end(w);
+    quant_end(w);
 }
 
 // Minima of both groups of a slice, times the sums of b's numbers.
 static void take_away(struct quant * q, struct fused * f, int none) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg * at = q->pointers;
     int again = asm_label_new(p);
@@ -450,7 +450,7 @@ static void take_away(struct quant * q, struct fused * f, int none) {
     struct constants c = {.scale = take_set(w, ASM_R, (int32_t) asm_target(p)->mul_config)};
     struct asm_reg minus = take_splat(w, LANE_16, MINUS_ONE), sums = take(w, ASM_X);
     take_shuffles(w, &c);
-    ready(w);
+    quant_ready(w);
     struct asm_reg planes[2] = {planes_of(w), asm_local(p, ASM_R)};
     emit_alu(p, AIE_BASIC_ADD, planes[0], planes[0], f->groups);
     emit_copy(p, planes[1], sum_of(w, planes[0], PLANE));
@@ -488,7 +488,7 @@ static void take_away(struct quant * q, struct fused * f, int none) {
     emit_alu(p, AIE_BASIC_ADD, tile, tile, f->row);
     emit_add_small(p, f->groups, f->groups, -1);
     asm_jump_if_nonzero(p, f->groups, again);
-    end(w);
+    quant_end(w);
 }
 
 static struct quant quant_of(const struct fused * f) {

@@ -46,12 +46,12 @@ enum {
 // Of both units that two slices of q6_K are, the upper two bits, in bytes of which nothing else is
 // left.
 void columns_upper_bits(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], *to = q->pointers + 1;
     struct asm_reg trips = take_set(w, ASM_R, UNIT / VECTOR / AT_ONCE), at = asm_local(p, ASM_R);
     struct asm_reg bits[2] = {take_splat(w, LANE_8, 0x33), take_splat(w, LANE_8, 0xcc)};
-    ready(w);
+    quant_ready(w);
     find_block(w, from);
     emit_alu(p, AIE_BASIC_ADD, at, q->number, shifted(w, shifted(w, slice_number(w), -1), 11));
     emit_copy(p, from, sum_of(w, at, UPPER_AT));
@@ -70,14 +70,14 @@ void columns_upper_bits(struct quant * q) {
         }
     }
     asm_loop_end(p);
-    end(w);
+    quant_end(w);
 }
 
 // ---- factors ----
 
 // Of a block: for each slice [4 rows][2 scales, 2 minima][rows], from planes of 64 rows.
 void columns_pages(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg *from = q->pointers, to = q->pointers[4];
     struct asm_reg zip_64[2], zip_128[2], trips = take(w, ASM_R);
@@ -85,7 +85,7 @@ void columns_pages(struct quant * q) {
         zip_64[i] = take_set(w, ASM_MASK, ZIP_64 + i);
         zip_128[i] = take_set(w, ASM_MASK, ZIP_128 + i);
     }
-    ready(w);
+    quant_ready(w);
     struct asm_reg at = sum_of(w, shifted(w, shifted(w, slice_number(w), -1), 10 /* 8 PLANE */),
                                address(w, MM_LONG_TABLE));
     struct asm_reg far[2] = {asm_local(p, ASM_R), asm_local(p, ASM_R)}, plane[4] = {at};
@@ -123,7 +123,7 @@ void columns_pages(struct quant * q) {
         emit_advance(p, from[i], 2 * PLANE);
     }
     asm_loop_end(p);
-    end(w);
+    quant_end(w);
 }
 
 // ---- what the loop wants ----
@@ -169,7 +169,7 @@ void columns_order(struct writer * w, const struct fused * f, const struct const
 }
 
 void columns_begin(struct writer * w) {
-    ready(w);
+    quant_ready(w);
     emit_nibbles_begin(w->p);
     set_steps(w, VECTOR / 2);
 }
@@ -282,7 +282,7 @@ void columns_lead_lower(struct writer * w, const struct fused * f, const struct 
 // [4 columns][4 rows] of f32: each column becomes the sum of all.
 void columns_sum(struct fused * f) {
     struct quant q = {.p = f->p, .fused = true};
-    struct writer writer = begin(&q), *w = &writer;
+    struct writer writer = quant_begin(&q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = f->pointers[0], to = f->pointers[1];
     struct asm_reg trips = take_set(w, ASM_R, MM_TILE / 4), by[4];
@@ -290,7 +290,7 @@ void columns_sum(struct fused * f) {
     for (int i = 1; i < 4; i++) {
         by[i] = take_set(w, ASM_R, i * COLUMN);
     }
-    ready(w);
+    quant_ready(w);
     struct asm_reg tile = sum_of(w, f->c, -f->c_offset);
     emit_copy(p, from, tile);
     emit_copy(p, to, tile);
@@ -314,5 +314,5 @@ void columns_sum(struct fused * f) {
     }
     emit_store_next(p, MEM_C_OUT, sum[2], to);
     asm_loop_end(p);
-    end(w);
+    quant_end(w);
 }

@@ -195,7 +195,7 @@ static void next_words(struct writer * w, enum part kind, struct asm_reg at) {
 // Half of the rows of a block at a time. Words and places of numbers begin where the bits that tell
 // the halves and the blocks apart are clear.
 static void blocks(struct quant * q, enum part kind) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
     struct asm_reg at = take(w, ASM_R), out = take(w, ASM_R);
@@ -210,7 +210,7 @@ static void blocks(struct quant * q, enum part kind) {
         upper = take_splat(w, LANE_8, 0x80);
     }
     int part = asm_label_new(p);
-    ready(w);
+    quant_ready(w);
     emit_nibbles_begin(p);
     emit_copy(p, out, sum_of(w, q->base, 2 * ROWS - q->offset));
     if (kind == PART_PLACES) {
@@ -247,7 +247,7 @@ static void blocks(struct quant * q, enum part kind) {
     emit_copy(p, out, sum_of(w, out, 32 * ROWS));
     emit_copy(p, q->number, masked(w, out, 32 * ROWS)); // of the second one
     asm_jump_if_nonzero(p, q->number, part);
-    end(w);
+    quant_end(w);
 }
 
 void quant_apart(struct quant * q) {
@@ -318,7 +318,7 @@ static struct asm_reg table_of(struct writer * w, struct asm_reg pointer) {
 
 // q4_K: of a byte the lower half is of the slice's first 32 numbers, the upper of the others.
 void quant_apart_halves(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg *pointers = q->pointers, from = pointers[0], *to = pointers + 1;
     struct asm_reg at = take(w, ASM_R), out = take(w, ASM_R);
@@ -327,7 +327,7 @@ void quant_apart_halves(struct quant * q) {
     a[1] = a[0];
     a[1].by = take(w, ASM_X);
     a[1].rest = take(w, ASM_BM);
-    ready(w);
+    quant_ready(w);
     emit_nibbles_begin(p);
     emit_copy(p, out, sum_of(w, q->base, 2 * ROWS - q->offset));
     find_block(w, pointers[1]);
@@ -359,14 +359,14 @@ void quant_apart_halves(struct quant * q) {
     emit_alu(p, AIE_BASIC_XOR, out, out, other[1]);
     emit_alu(p, AIE_BASIC_AND, q->number, at, other[0]);
     asm_jump_if_nonzero(p, q->number, part);
-    end(w);
+    quant_end(w);
 }
 
 // (128 + q) s - 128 s - m, as in quant-k.c: planes of s and m, of as many words as the
 // parameters say, for one half of the rows and then for the other. Few scalars are held, for
 // counting trips wants some.
 void quant_apart_long(struct quant * q, bool eight) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg *at = q->pointers, from = at[0], scales = at[1], less = at[2], to = at[3];
     struct asm_reg half = take_set(w, ASM_R, 0), left = take(w, ASM_R);
@@ -374,7 +374,7 @@ void quant_apart_long(struct quant * q, bool eight) {
     struct apart a = take_apart(w, TOP);
     struct asm_reg upper = eight ? take_splat(w, LANE_8, 0x80) : one;
     int rows = asm_label_new(p), plane = asm_label_new(p);
-    ready(w);
+    quant_ready(w);
     read_param(w, q->number, MM_PARAM_ONE, from);
     emit_splat(p, LANE_16, one, q->number);
     asm_label(p, rows);
@@ -407,5 +407,5 @@ void quant_apart_long(struct quant * q, bool eight) {
     emit_add_small(p, half, half, HALF / 2);
     emit_copy(p, q->number, sum_of(w, half, -2 * HALF));
     asm_jump_if_nonzero(p, q->number, rows);
-    end(w);
+    quant_end(w);
 }

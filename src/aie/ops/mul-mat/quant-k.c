@@ -41,35 +41,35 @@ static void point(struct writer * w, struct asm_reg pointer, struct asm_reg base
 // All of it 16 bits down, word by word, with what the next one begins with.
 static void align(struct quant * q) {
     enum { WORDS_OF_ALL = 54 };
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_reg unit = q->pointers[0], next = q->pointers[1], to = q->pointers[2];
     // 16-bit lanes that end a word
     struct asm_reg last = take_set(w, ASM_MASK, (int32_t) 0xaaaaaaaa);
     struct asm_reg down = take_set(w, ASM_MASK, 2), up = take_set(w, ASM_MASK, VECTOR - 2);
     struct asm_reg trips = take_set(w, ASM_R, WORDS_OF_ALL * WORDS / VECTOR);
-    ready(w);
+    quant_ready(w);
     find_block(w, unit);
     point(w, unit, q->number, 0);
     point(w, to, q->number, 0);
     point(w, next, q->number, WORDS);
     move_units(w, trips, (struct asm_reg[]){unit, next}, (struct asm_reg[]){down, up}, to, last, 1);
-    end(w);
+    quant_end(w);
 }
 
 void quant_long_gather(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1];
     int even = asm_label_new(p);
     read_param(w, q->number, MM_PARAM_ODD, to);
     emit_alu(p, AIE_BASIC_AND, q->number, q->number, q->left);
-    end(w);
+    quant_end(w);
     asm_jump_if_zero(p, q->number, even);
     align(q);
     asm_label(p, even);
-    writer = begin(q);
+    writer = quant_begin(q);
     struct asm_reg half[2] = {take(w, ASM_MASK), take(w, ASM_MASK)};
-    ready(w);
+    quant_ready(w);
     struct asm_reg at = asm_local(p, ASM_R), none = asm_local(p, ASM_R), less = asm_local(p, ASM_R);
     find_block(w, from);
     // the second of a pair has its scale a word before it, in the upper half of that
@@ -97,7 +97,7 @@ void quant_long_gather(struct quant * q) {
             emit_store(p, MEM_SCALES, f16, to, kind * PLANE + rows * VECTOR);
         }
     }
-    end(w);
+    quant_end(w);
 }
 
 static struct asm_reg lanes(struct writer * w, enum lane_op op, struct asm_reg a,
@@ -110,14 +110,14 @@ static struct asm_reg lanes(struct writer * w, enum lane_op op, struct asm_reg a
 // Of 6 bits: four times eight of a row, in words s, m and r. Those of the first four groups stand
 // in s and m; of the others 4 bits in r, and 2 above those of the first.
 static void six_bits(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg to = q->pointers[3], trips = take_set(w, ASM_R, ROWS * 4 / VECTOR), pick[2];
     for (int i = 0; i < 2; i++) {
         pick[i] = take_set(w, ASM_MASK, EVEN_8 + i);
     }
     struct asm_reg six = take_splat(w, LANE_8, 0x3f), above = take_splat(w, LANE_8, 0x0c);
-    ready(w);
+    quant_ready(w);
     emit_nibbles_begin(p);
     find_block(w, to);
     for (int i = 0; i < 3; i++) {
@@ -145,16 +145,16 @@ static void six_bits(struct quant * q) {
     }
     emit_advance(p, to, VECTOR);
     asm_loop_end(p);
-    end(w);
+    quant_end(w);
 }
 
 // Scales of 8 bits, of which there are sixteen: more by 128.
 static void eight_bits(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg to = q->pointers[4], trips = take_set(w, ASM_R, ROWS * 4 / VECTOR);
     struct asm_reg sign = take_splat(w, LANE_8, 0x80);
-    ready(w);
+    quant_ready(w);
     find_block(w, to);
     for (int i = 0; i < 4; i++) {
         point(w, q->pointers[i], q->number, SIX_SCALES + i * WORDS);
@@ -169,7 +169,7 @@ static void eight_bits(struct quant * q) {
     }
     emit_advance(p, to, VECTOR);
     asm_loop_end(p);
-    end(w);
+    quant_end(w);
 }
 
 enum { TOP = 0x43, MINUS_128 = 0xc300 };
@@ -192,7 +192,7 @@ static void take_factors(struct writer * w, struct factors * f) {
 // [kind][row][4] to [kind][4][row], times what each row has of the kind. A byte is two numbers: 128
 // and its lower 7 bits, and 128 and its upper one.
 static void table(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct factors f;
     struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
@@ -203,7 +203,7 @@ static void table(struct quant * q) {
     }
     take_factors(w, &f);
     struct asm_reg upper = take_splat(w, LANE_8, 0x80);
-    ready(w);
+    quant_ready(w);
     read_param(w, q->number, MM_PARAM_TABLE_LESS, from);
     emit_splat(p, LANE_16, f.offset, q->number);
     emit_set(p, from, address(w, MM_LONG_SIX));
@@ -244,7 +244,7 @@ static void table(struct quant * q) {
         emit_advance(p, to[i], 4 * PLANE);
     }
     asm_loop_end(p);
-    end(w);
+    quant_end(w);
 }
 
 void quant_long_table(struct quant * q) {
@@ -281,7 +281,7 @@ void quant_long_table(struct quant * q) {
 
 // Each factor twice, in two halves that stand apart in the table.
 static void spread(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1], zip[2];
     struct asm_reg at = take(w, ASM_R), left = take_set(w, ASM_R, 2);
@@ -289,7 +289,7 @@ static void spread(struct quant * q) {
     for (int i = 0; i < 2; i++) {
         zip[i] = take_set(w, ASM_MASK, ZIP_16 + i);
     }
-    ready(w);
+    quant_ready(w);
     read_param(w, q->number, MM_PARAM_TABLE_SHIFT, from);
     emit_alu(p, AIE_BASIC_SHIFT, at, slice_number(w), q->number);
     emit_copy(p, at, sum_of(w, at, address(w, MM_LONG_TABLE)));
@@ -308,7 +308,7 @@ static void spread(struct quant * q) {
     emit_alu(p, AIE_BASIC_ADD, at, at, q->number);
     emit_add_small(p, left, left, -1);
     asm_jump_if_nonzero(p, left, again);
-    end(w);
+    quant_end(w);
 }
 
 static struct asm_reg doubled(struct writer * w, struct asm_reg a, int times) {
@@ -339,7 +339,7 @@ static void find_fifth(struct writer * w, const struct fifth * f, struct asm_reg
 // Numbers of 4 bits: of a byte the lower half is of the slice's first 32, the upper of the others.
 // Fifth bits: of a byte two for each slice.
 static void four_or_five_bits(struct quant * q, bool five) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], high = q->pointers[3], pick[2], part[2], upper[2];
     struct asm_reg trips = take_set(w, ASM_R, HALF / VECTOR);
@@ -352,7 +352,7 @@ static void four_or_five_bits(struct quant * q, bool five) {
         f.bit[0] = take_splat(w, LANE_8, 4);
         f.bit[1] = take_splat(w, LANE_8, 8);
     }
-    ready(w);
+    quant_ready(w);
     emit_nibbles_begin(p);
     find_block(w, from);
     struct asm_reg at = asm_local(p, ASM_R), number = slice_number(w);
@@ -388,20 +388,20 @@ static void four_or_five_bits(struct quant * q, bool five) {
         emit_store_next(p, MEM_BYTES, byte, q->pointers[1 + i]);
     }
     asm_loop_end(p);
-    end(w);
+    quant_end(w);
 }
 
 // Numbers of 6 bits: of 64 bytes the lower halves are a slice, the upper ones the next. Of the
 // bytes with the upper bits the lower half is the first slice's, two bits for each half of it.
 static void six_bit_numbers(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg high = q->pointers[2], bits[2];
     struct asm_reg trips = take_set(w, ASM_R, HALF / VECTOR), pick = take(w, ASM_MASK);
     for (int i = 0; i < 2; i++) {
         bits[i] = take_splat(w, LANE_8, i ? 12 : 3);
     }
-    ready(w);
+    quant_ready(w);
     emit_nibbles_begin(p);
     find_block(w, high);
     struct asm_reg number = slice_number(w), at = asm_local(p, ASM_R);
@@ -430,7 +430,7 @@ static void six_bit_numbers(struct quant * q) {
         emit_store_next(p, MEM_BYTES, lanes(w, LANE_ADD, d[i], upper), q->pointers[3 + i]);
     }
     asm_loop_end(p);
-    end(w);
+    quant_end(w);
 }
 
 struct to_bf16 {
@@ -478,7 +478,7 @@ static void trip(struct writer * w, const struct to_bf16 * b, bool eight, struct
 }
 
 void quant_long_to_bf16(struct quant * q, bool eight) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct to_bf16 b;
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
@@ -495,7 +495,7 @@ void quant_long_to_bf16(struct quant * q, bool eight) {
         b.zip[i] = take_set(w, ASM_MASK, ZIP_8 + i);
         b.pair[i] = take_set(w, ASM_MASK, EVEN_32 + i);
     }
-    ready(w);
+    quant_ready(w);
     read_param(w, q->number, MM_PARAM_ONE, from);
     emit_splat(p, LANE_16, b.one, q->number);
     read_param(w, bits, MM_PARAM_GROUP, scales);
@@ -523,17 +523,17 @@ void quant_long_to_bf16(struct quant * q, bool eight) {
     emit_add_small(p, group, group, 1);
     emit_add_small(p, q->number, group, -4);
     asm_jump_if_nonzero(p, q->number, again);
-    end(w);
+    quant_end(w);
 }
 
 // Numbers of 4 bits that stay as they are: where they stand.
 static void tell_numbers(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_reg pointer = q->pointers[0], at = asm_local(w->p, ASM_R);
     read_param(w, q->number, MM_PARAM_RAW, pointer);
     emit_alu(w->p, AIE_BASIC_ADD, at, q->number, shifted(w, slice_number(w), 11 /* HALF */));
     store_param(w, sum_of(w, at, HEADER), MM_PARAM_NUMBERS, pointer);
-    end(w);
+    quant_end(w);
 }
 
 void quant_long_numbers(struct quant * q) {

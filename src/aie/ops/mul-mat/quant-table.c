@@ -67,14 +67,14 @@ static void find_words(struct writer * w, struct asm_reg raw, struct asm_reg at)
 }
 
 void quant_straighten(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg *from = q->pointers, to = q->pointers[2], scratch = q->pointers[3];
     struct asm_reg at = take(w, ASM_R), left = take_set(w, ASM_R, 2), raw = take(w, ASM_R);
     struct asm_reg by[2] = {take(w, ASM_MASK), take(w, ASM_MASK)};
     struct asm_reg bits[2] = {take(w, ASM_X), take(w, ASM_X)}, more = take(w, ASM_X);
     int again = asm_label_new(p);
-    ready(w);
+    quant_ready(w);
     find_words(w, raw, at);
     struct asm_reg n = asm_local(p, ASM_R), goes = asm_local(p, ASM_R);
     read_param(w, n, MM_PARAM_MORE, from[0]);
@@ -109,17 +109,17 @@ void quant_straighten(struct quant * q) {
     emit_alu(p, AIE_BASIC_ADD, at, at, q->number);
     emit_add_small(p, left, left, -1);
     asm_jump_if_nonzero(p, left, again);
-    end(w);
+    quant_end(w);
 }
 
 // ---- a table ----
 
 static void write_values(struct quant * q, int at) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1];
     struct asm_reg trips = take_set(w, ASM_R, (VALUES + 4) / 4);
-    ready(w);
+    quant_ready(w);
     emit_set(p, from, address(w, MM_PARAMS + 4 * MM_PARAM_TABLE));
     emit_set(p, to, address(w, at));
     asm_loop_begin(p, trips);
@@ -132,7 +132,7 @@ static void write_values(struct quant * q, int at) {
         emit_store_next(p, MEM_TABLE, v, to);
     }
     asm_loop_end(p);
-    end(w);
+    quant_end(w);
 }
 
 // Places are looked up in lanes of a byte, or where registers of such masks are in use, of two.
@@ -195,14 +195,14 @@ static void add_long_words(struct writer * w, struct asm_reg at) {
 static void look_up(struct quant * q, bool is_long) {
     int table = is_long ? MM_LONG_VALUES : MM_TABLED_VALUES;
     write_values(q, table);
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], to = q->pointers[1];
     struct asm_reg i = take_set(w, ASM_R, 0), pick = take(w, ASM_R);
     struct look_up l;
     int again = asm_label_new(p);
     take_look_up(w, &l);
-    ready(w);
+    quant_ready(w);
     emit_nibbles_begin(p);
     emit_set(p, to, address(w, is_long ? MM_LONG_BYTES : MM_TABLED_BYTES));
     emit_set(p, l.values, address(w, table + MIDDLE * QUANT_VECTOR));
@@ -237,7 +237,7 @@ static void look_up(struct quant * q, bool is_long) {
     emit_add_small(p, i, i, 1);
     emit_add_small(p, q->number, i, -4);
     asm_jump_if_nonzero(p, q->number, again);
-    end(w);
+    quant_end(w);
 }
 
 // The numbers of mxfp4, more by 128 where they stay bytes.
@@ -264,7 +264,7 @@ static struct asm_reg worked_out(struct writer * w, const struct mxfp4 * m, stru
 
 // Of each block the lower halves of bytes, then the upper ones.
 static void work_out(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], *to = q->pointers + 1;
     struct asm_reg i = take_set(w, ASM_R, 2), pick[2];
@@ -278,7 +278,7 @@ static void work_out(struct quant * q) {
                       .eight = take_splat(w, LANE_8, 8),
                       .less = take_splat(w, LANE_8, -16),
                       .middle = take_splat(w, LANE_8, q->fused ? 128 : 0)};
-    ready(w);
+    quant_ready(w);
     emit_nibbles_begin(p);
     emit_set(p, from, address(w, MM_TABLED_WORDS));
     for (int n = 0; n < 2; n++) {
@@ -299,7 +299,7 @@ static void work_out(struct quant * q) {
     }
     emit_add_small(p, i, i, -1);
     asm_jump_if_nonzero(p, i, again);
-    end(w);
+    quant_end(w);
 }
 
 void quant_look_up(struct quant * q) {
@@ -325,25 +325,25 @@ void quant_long_look_up(struct quant * q) {
 // ---- blocks that come for more than one slice ----
 
 void quant_next_block(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg pointer = q->pointers[0], other = asm_local(p, ASM_R), raw = q->number;
     read_param(w, other, MM_PARAM_OTHER, pointer);
     read_param(w, raw, MM_PARAM_RAW, pointer);
     emit_alu(p, AIE_BASIC_XOR, raw, raw, other);
     emit_store_word(p, MEM_PARAMS, raw, pointer, 0);
-    end(w);
+    quant_end(w);
 }
 
 // Block b of four has its exponent in byte b of word 4 b.
 void quant_power_scales(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1], trips = take_set(w, ASM_R, 4);
     struct asm_reg by = take_set(w, ASM_R, 0), half = take_set(w, ASM_R, EVEN_16);
     struct asm_reg byte = take_splat(w, LANE_16, 0xff), one = take_splat(w, LANE_16, 1);
     struct asm_reg raise = take(w, ASM_S), stay = take(w, ASM_S);
-    ready(w);
+    quant_ready(w);
     emit_set_shift(p, raise, 7);
     emit_set_shift(p, stay, 0);
     find_block(w, from);
@@ -373,5 +373,5 @@ void quant_power_scales(struct quant * q) {
     emit_advance(p, to, PLANE);
     emit_add_small(p, by, by, 1);
     asm_loop_end(p);
-    end(w);
+    quant_end(w);
 }

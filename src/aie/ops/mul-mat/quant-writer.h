@@ -66,7 +66,7 @@ static inline struct asm_reg take_splat(struct writer * w, enum lane_width width
     return r;
 }
 
-static inline void end(struct writer * w) {
+static inline void quant_end(struct writer * w) {
     while (w->n_taken > 0) {
         asm_release(w->p, w->taken[--w->n_taken].r);
     }
@@ -105,7 +105,7 @@ static inline struct asm_reg masked(struct writer * w, struct asm_reg a, int32_t
     return alu(w, AIE_BASIC_AND, a, bits);
 }
 
-static inline struct writer begin(struct quant * q) {
+static inline struct writer quant_begin(struct quant * q) {
     asm_section(q->p);
     return (struct writer){.q = q, .p = q->p};
 }
@@ -118,7 +118,7 @@ static inline struct asm_reg splat(struct writer * w, enum lane_width width, int
 }
 
 // All registers are taken.
-static inline void ready(struct writer * w) {
+static inline void quant_ready(struct writer * w) {
     struct asm_program * p = w->p;
     for (int i = 0; i < w->n_taken; i++) {
         const struct taken * t = &w->taken[i];

@@ -25,14 +25,14 @@ static struct asm_reg scales_of(struct writer * w, struct asm_reg from, struct a
 }
 
 void quant_gather(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1];
     struct asm_reg half[2];
     for (int b = 0; b < 2; b++) {
         half[b] = take_set(w, ASM_MASK, EVEN_16 + b);
     }
-    ready(w);
+    quant_ready(w);
     emit_set(p, to, address(w, MM_SCALES));
     struct asm_reg raw = raw_of(w);
     emit_copy(p, from, raw);
@@ -46,19 +46,19 @@ void quant_gather(struct quant * q) {
             emit_copy(p, from, second);
         }
     }
-    end(w);
+    quant_end(w);
 }
 
 // Each scale twice.
 static void spread_scales(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1], zip[2];
     struct asm_reg trips = take_set(w, ASM_R, 2 * MM_TILE * 2 / QUANT_VECTOR);
     for (int i = 0; i < 2; i++) {
         zip[i] = take_set(w, ASM_MASK, ZIP_16 + i);
     }
-    ready(w);
+    quant_ready(w);
     emit_copy(p, from, planes_of(w));
     emit_set(p, to, address(w, MM_SPREAD));
     asm_loop_begin(p, trips);
@@ -68,20 +68,20 @@ static void spread_scales(struct quant * q) {
         emit_store_next(p, MEM_SPREAD, shuffled(w, s, s, zip[i]), to);
     }
     asm_loop_end(p);
-    end(w);
+    quant_end(w);
 }
 
 // ---- the first block, 16 bits up ----
 
 static void align(struct quant * q) {
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg before = q->pointers[0], unit = q->pointers[1], to = q->pointers[2];
     // 16-bit lanes that begin a word
     struct asm_reg first = take_set(w, ASM_MASK, 0x55555555);
     struct asm_reg down = take_set(w, ASM_MASK, 2);
     struct asm_reg up = take_set(w, ASM_MASK, QUANT_VECTOR - 2);
-    ready(w);
+    quant_ready(w);
     struct asm_reg raw = raw_of(w);
     emit_copy(p, before, raw);
     emit_copy(p, to, raw);
@@ -89,7 +89,7 @@ static void align(struct quant * q) {
     emit_copy(p, q->number, shifted(w, q->number, 2));
     move_units(w, q->number, (struct asm_reg[]){before, unit}, (struct asm_reg[]){down, up}, to,
                first, 0);
-    end(w);
+    quant_end(w);
 }
 
 // ---- numbers ----
@@ -185,14 +185,14 @@ static void narrow_numbers(struct quant * q, int bits) {
         BLOCK = 16 * PITCH,
         LATER = 10 /* its logarithm, less 2 */
     };
-    struct writer writer = begin(q), *w = &writer;
+    struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct numbers n = {0};
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
     struct asm_reg i = take_set(w, ASM_R, 0), blocks = take(w, ASM_R), apart = take(w, ASM_R);
     int group = asm_label_new(p);
     take_numbers(w, &n, bits);
-    ready(w);
+    quant_ready(w);
     emit_nibbles_begin(p);
     // The words that came, ping or pong, or what a table made of them.
     struct asm_reg come = sum_of(w, raw_of(w), -address(w, MM_BLOCKS)), known = asm_local(p, ASM_R);
@@ -231,7 +231,7 @@ static void narrow_numbers(struct quant * q, int bits) {
     emit_add_small(p, i, i, 1);
     emit_add_small(p, q->number, i, -2 * GROUPS);
     asm_jump_if_nonzero(p, q->number, group);
-    end(w);
+    quant_end(w);
 }
 
 // ---- all of it ----
