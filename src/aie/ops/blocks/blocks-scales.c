@@ -29,7 +29,8 @@ static void by_groups(struct writer * w, const struct asm_reg pick[2], const str
     }
 }
 
-// Of such vectors one byte of 64 rows; two registers tell which, a shuffle for each bit.
+// One byte of 64 rows of such vectors; two registers say which, a shuffle for each bit of its
+// place.
 static struct asm_reg byte_of(struct writer * w, struct asm_reg low, struct asm_reg high,
                               const struct asm_reg v[4]) {
     struct asm_reg two[2];

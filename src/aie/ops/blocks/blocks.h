@@ -24,7 +24,8 @@ void blocks_gather(struct quant * q);
 // When those are bf16: a slice's numbers, to where it is multiplied or leaves.
 void blocks_slice(struct quant * q);
 
-// Of aie2, where a slice is multiplied: from bytes and factors to bf16 (aie2-rows.c).
+// On aie2, where a slice is multiplied (aie2-rows.c): factors as often as a multiplication wants
+// them; then bytes and factors become bf16.
 void blocks_rows_spread(struct quant * q);
 void blocks_rows(struct quant * q, bool eight);
 

@@ -244,7 +244,7 @@ static void find_rest(struct writer * w, const struct fused * f, const struct co
     }
 }
 
-// Of eight rows and a word of each the products with all four rows of b, in two halves.
+// The products of eight rows, a word of each, with all four rows of b, in two halves.
 static void multiply(struct writer * w, const struct fused * f, const struct constants * c,
                      struct asm_reg bytes, struct asm_reg b, int word, struct asm_reg sum[2][2]) {
     for (int half = 0; half < 2; half++) {

@@ -5,8 +5,9 @@
 //
 //     0   b's numbers of the first group, at the places of lower halves; zeros at the others
 //     1   those of the second group, at the places of upper halves
-//     2   zeros: its sum is what the accumulator had before, b's numbers of the first group,
-//     3   and of the second, less than nothing
+//     2   zeros: its sum is what the accumulator had before, the sum of b's numbers of the first
+//         group, negative
+//     3   zeros: the same of the second group
 //
 // Both groups are multiplied in one pass over the words as they came (aie2-quant-inreg.c), and
 // minima, which are taken away times the sum of b's numbers, are factors of columns as the scales
@@ -230,7 +231,7 @@ static struct asm_reg words_of(struct writer * w, struct asm_reg unit, int32_t f
     return sum_of(w, sum, from);
 }
 
-// Of a slice of q4_K numbers are where they came, and the page is its own.
+// A slice of q4_K: its numbers are where they came, and it has a page of its own.
 void columns_lead(struct writer * w, const struct constants * c) {
     struct asm_program * p = w->p;
     const struct asm_reg * at = w->q->pointers;
@@ -248,7 +249,7 @@ static struct asm_reg page_of(struct writer * w, struct asm_reg unit) {
     return sum_of(w, shifted(w, unit, 9), address(w, MM_FUSED_PAGE));
 }
 
-// Of a unit: first its upper bits.
+// A unit: its upper bits first.
 void columns_lead_upper(struct writer * w, const struct fused * f, const struct constants * c,
                         struct asm_reg unit) {
     struct asm_program * p = w->p;

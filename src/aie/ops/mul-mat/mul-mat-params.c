@@ -6,7 +6,7 @@
 
 #include "aie/ops/convert/convert.h"
 
-// Of blocks that are longer than a slice; see quant-k.c.
+// Parameters of blocks that are longer than a slice; see quant-k.c.
 static const struct long_block {
     int scales;                 // of each row, in f16
     int one, minima;            // scales that stand before the minima in a slice's factors
@@ -21,8 +21,8 @@ static const struct long_block {
                      0},
 };
 
-// Of blocks that are multiplied as they are unpacked, see aie2-quant-inreg.c; where any have their
-// scales.
+// Parameters of blocks that are multiplied as they are unpacked (aie2-quant-inreg.c); where any
+// have their scales.
 static const struct fused_block {
     int passes, top, minus;
     int pair, pair_other;
@@ -51,7 +51,8 @@ static int32_t table_word(enum kernel_blocks blocks, int word, bool more) {
     return (int32_t) w;
 }
 
-// Of those that go by planes (ops/blocks). A vector is a word of 16 rows, or a factor of 32.
+// Parameters of types that go by planes (ops/blocks). A vector is a word of 16 rows, or a factor of
+// 32.
 static void planes_params(const struct kernel_block_info * info, const struct mm_shape * s,
                           bool apart, int32_t p[MM_PARAM_COUNT]) {
     enum { WORD = 4 * MM_TILE, VECTORS = WORD / QUANT_VECTOR };

@@ -441,7 +441,7 @@ static void gather_blocks(struct program * w, int multiply) {
     asm_jump(w->p, multiply);
 }
 
-// Of a tile that is complete.
+// The end of a tile that is complete.
 static void sum_columns(struct program * w) {
     struct asm_program * p = w->p;
     struct fused f = fused_of(w);
@@ -582,7 +582,8 @@ static void unpack(struct program * w, int end) {
     asm_jump(p, end);
 }
 
-// Of two tiles the other one; of one alone the other buffer when it is done.
+// Turns to the next tile: the other one of two, or where there is one, when it is done, the other
+// buffer.
 static void flip_tile(struct program * w, bool is_done) {
     struct asm_program * p = w->p;
     struct asm_reg n = asm_local(p, ASM_R), other = asm_local(p, ASM_R), more = asm_local(p, ASM_R);

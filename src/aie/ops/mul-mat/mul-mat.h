@@ -161,12 +161,12 @@ enum {
 // Where blocks become bf16 and nothing is multiplied: numbers, [k / 2][64 rows][2], at MM_Y; pong
 // is that ^ this one. All else is as it is in gemv.
 enum { MM_UNPACKED_OTHER = 0x6000 };
-// Of those that are multiplied as they are unpacked: aie2-quant-inreg.c.
+// Places of blocks that are multiplied as they are unpacked: aie2-quant-inreg.c.
 enum {
     MM_FUSED_PAGE = MM_Y, // [8 rows][2][4 rows][2 sums]: what these are multiplied with
     MM_FUSED_FACTORS = MM_LONG_SPREAD, // [word][8 k][4 rows]: b
 };
-// Of those that have a table of numbers: quant-table.c.
+// Places of blocks that have a table of numbers: quant-table.c.
 enum {
     MM_TABLED_WORDS = 0x1000,  // [word][64 rows]: as they come, but in whole words
     MM_TABLED_VALUES = 0x1800, // the table, each number 64 times, and bits
@@ -268,7 +268,7 @@ enum {
     MM_PARAM_ODD_BY = MM_PARAM_D_SECOND, // f16 numbers of odd blocks are so much further
 };
 
-// Of MM_PARAM_PASSES: slices of q4_K, or two at once of q6_K.
+// Values of MM_PARAM_PASSES: a slice of q4_K, or two slices of q6_K at once.
 enum { MM_BY_COLUMNS = 4, MM_BY_TWO_SLICES = 5 };
 
 enum {

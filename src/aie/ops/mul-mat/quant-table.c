@@ -191,7 +191,7 @@ static void add_long_words(struct writer * w, struct asm_reg at) {
     emit_alu(p, AIE_BASIC_ADD, at, at, w->q->number);
 }
 
-// Of each block the lower halves of bytes, then the upper ones.
+// Each block's lower halves of bytes come first, then its upper ones.
 static void look_up(struct quant * q, bool is_long) {
     int table = is_long ? MM_LONG_VALUES : MM_TABLED_VALUES;
     write_values(q, table);
@@ -262,7 +262,7 @@ static struct asm_reg worked_out(struct writer * w, const struct mxfp4 * m, stru
     return d;
 }
 
-// Of each block the lower halves of bytes, then the upper ones.
+// Each block's lower halves of bytes come first, then its upper ones.
 static void work_out(struct quant * q) {
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;

@@ -18,7 +18,8 @@ enum quant_memory {
     MEM_TABLE
 };
 
-// Of what is multiplied as it is unpacked. No load of a loop reads what its stores write.
+// Memory of blocks that are multiplied as they are unpacked. No load of a loop reads what its
+// stores write.
 enum {
     MEM_X = MEM_TABLE + 1,
     MEM_FACTORS,

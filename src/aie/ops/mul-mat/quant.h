@@ -86,7 +86,7 @@ struct fused {
     struct asm_reg back;        // another one
     int columns;                // label: one row of b (aie2-quant-onerow.c)
 };
-// Of q4_0, which is multiplied as it comes: its scales.
+// Gathers the scales of q4_0, which is multiplied as it comes.
 void fused_gather(struct fused * f);
 void fused_products(struct fused * f);
 // Where one row of b stands in columns (aie2-quant-onerow.c): when a block has come, what the sums
