@@ -16,7 +16,7 @@
 //   - descriptors of its tasks: the part gets others, unless they stand as it wants them and its
 //     tasks are queued in the same channel behind those that use them;
 //   - what a core that works for it reads: parameters and locks of that core are written behind the
-//     waits, before the shims read;
+//     waits;
 //   - places of such a core's memory: a task that fills one takes its lock at once, and the core
 //     may wait until all of them are empty. So these tasks come behind the waits as well;
 //   - a queue that has no room: then these tasks are pushed behind the waits, too, and so are those
@@ -70,7 +70,7 @@ void ahead_started(struct ahead_part * p);
 enum ahead_when {
     AHEAD_NOW,   // while those in flight run
     AHEAD_LATER, // when they are complete
-    AHEAD_MOVES, // behind all else: the shims read
+    AHEAD_MOVES, // then, too, and behind what cores read where they get it last: the shims read
 };
 // Queues that a command's words reach, by bit.
 uint32_t ahead_reached(const struct image_command * c);

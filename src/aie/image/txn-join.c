@@ -426,8 +426,10 @@ static enum status join(struct joiner * j, struct error * err) {
     for (int i = 0, next = 0; i < j->n_parts && st == ST_OK; i++) {
         struct told * t = told_at(j, i);
         if (next > i) {
-            tell_those(j, t, AHEAD_LATER);
-            tell_those(j, t, AHEAD_MOVES);
+            // Where cores get their parameters before the tasks that fill their memory, words may
+            // be on their way before either.
+            tell_those(j, t, t->uses.fills_first ? AHEAD_LATER : AHEAD_MOVES);
+            tell_those(j, t, t->uses.fills_first ? AHEAD_MOVES : AHEAD_LATER);
         } else {
             st = j->n_read > i ? ST_OK : read(j, err);
             next = i + 1;

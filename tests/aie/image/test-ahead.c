@@ -116,7 +116,7 @@ static void test_ahead(void ** state) {
         // Another core: all is told before the wait but that the shim reads.
         {{{.row = 2, .words = 16}, {.row = 3, .words = 32}}, 2, "SRmMPWSRmMPW", "SRmMPSmMPWRW"},
         // The same core reads its parameters still.
-        {{{.row = 2, .words = 16}, {.row = 2, .words = 32}}, 2, "SRmMPWSRmMPW", "SRmMPSmMWPRW"},
+        {{{.row = 2, .words = 16}, {.row = 2, .words = 32}}, 2, "SRmMPWSRmMPW", "SRmMPSmMWRPW"},
         // Behind a short one the next is told as well.
         {{{.row = 2, .words = 16}, {.row = 3, .words = 32}, {.row = 4, .words = 8}},
          3,
@@ -145,7 +145,7 @@ static void test_ahead(void ** state) {
         {{{.row = 2, .words = 16, .more_tasks = 2}, {.row = 3, .words = 32, .more_tasks = 1}},
          2,
          "SRmMMMPWSRmMMPW",
-         "SRmMMMPSmPWMMRW"},
+         "SRmMMMPSmPWRMMW"},
         // What a later part pushes does not overtake a task that waits for room, nor one that the
         // same command pushes.
         {{{.row = 2, .words = 16, .more_tasks = 3},
@@ -153,7 +153,7 @@ static void test_ahead(void ** state) {
           {.row = 4, .words = 8}},
          3,
          "SRmMMMMPWSRBPWSRmMPW",
-         "SRmMMMMPSPSPWBRWmMRW"},
+         "SRmMMMMPSPSPWRBWRmMW"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct txn_part parts[3];
