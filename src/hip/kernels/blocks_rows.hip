@@ -125,7 +125,7 @@ DEVICE void pack(const f32 * x, q8_0 * y) {
 DEVICE u32 nearest_uneven(f32 v) {
     u32 best = 0;
     for (u32 i = 1; i < 16; i++) {
-        best = v >= (uneven(i - 1) + uneven(i)) / 2 ? i : best;
+        best = v >= (f32) (uneven(i - 1) + uneven(i)) / 2 ? i : best;
     }
     return best;
 }
