@@ -80,7 +80,7 @@ test: build ## all tests; the unit tests under ASan and UBSan as well
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
 	$(call compile,$(BUILD)-asan)
 	$(call ctest,$(BUILD)-asan,-LE 'ops|whole|scripts|again')
-	$(call ctest,$(BUILD),-LE 'whole|hosts|rocr|deb')
+	$(call ctest,$(BUILD),-LE 'whole|hosts|rocr|deb|once')
 	$(call skips,$(BUILD)-asan $(BUILD))
 
 test-ops: build ## ggml's own comparison with the CPU, every case of every op
