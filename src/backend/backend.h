@@ -54,9 +54,9 @@ struct device_kind {
     bool (*computes)(struct hsa_device * device, const struct ggml_tensor * op, struct error * why);
     bool (*has)(enum ggml_op op); // does it compute any nodes of this op?
     enum status (*compute)(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
-    // Two nodes that follow each other as one, which `compute` takes. NULL: there are none.
-    bool (*fuse)(const struct ggml_tensor * first, const struct ggml_tensor * second,
-                 struct ggml_tensor * out);
+    // n nodes that follow each other as one, which `compute` takes and which writes the last alone.
+    // Whether anybody could tell is not its matter (order_may_join). NULL: there are none.
+    bool (*fuse)(const struct ggml_tensor * const nodes[], int n, struct ggml_tensor * out);
 
     // Is it worth while to compute the other one right behind a node? NULL: never.
     bool (*together)(const struct ggml_tensor * node, const struct ggml_tensor * other);

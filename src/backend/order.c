@@ -15,7 +15,7 @@ static bool is_computed(const struct ggml_tensor * node) {
            (node->flags & GGML_TENSOR_FLAG_COMPUTE);
 }
 
-static bool overlaps(const struct ggml_tensor * a, const struct ggml_tensor * b) {
+bool order_overlaps(const struct ggml_tensor * a, const struct ggml_tensor * b) {
     const char *x = a->data, *y = b->data;
     return x < y + ggml_nbytes(b) && y < x + ggml_nbytes(a);
 }
@@ -26,13 +26,13 @@ static bool meets(const struct ggml_tensor * node, const struct ggml_tensor * be
     int n = op_writes(before, written);
     bool found = false;
     for (int i = 0; i < n; i++) {
-        found |= overlaps(written[i], node);
+        found |= order_overlaps(written[i], node);
         for (int s = 0; s < GGML_MAX_SRC; s++) {
-            found |= node->src[s] && overlaps(written[i], node->src[s]);
+            found |= node->src[s] && order_overlaps(written[i], node->src[s]);
         }
     }
     for (int s = 0; s < GGML_MAX_SRC; s++) {
-        found |= before->src[s] && overlaps(before->src[s], node);
+        found |= before->src[s] && order_overlaps(before->src[s], node);
     }
     return found;
 }
@@ -84,10 +84,59 @@ struct ggml_tensor * order_next(struct order * o, int * index) {
     return (struct ggml_tensor *) o->last;
 }
 
-const struct ggml_tensor * order_peek(const struct order * o, int index) {
-    int i = index + 1;
-    bool is_there = i < o->n && i < o->at + WINDOW && !is_early(o, i);
-    return is_there ? ggml_graph_node(o->graph, i) : NULL;
+struct order_run order_run(const struct order * o, int index) {
+    struct order_run run = {.n = 1, .nodes = {ggml_graph_node(o->graph, index)}, .at = {index}};
+    for (int i = index + 1; run.n < ORDER_RUN && i < o->n && i < o->at + WINDOW; i++) {
+        const struct ggml_tensor * node = ggml_graph_node(o->graph, i);
+        if (!is_early(o, i) && is_computed(node)) {
+            run.nodes[run.n] = node;
+            run.at[run.n++] = i;
+        }
+    }
+    return run;
+}
+
+static bool reads(const struct ggml_tensor * node, const struct ggml_tensor * t) {
+    bool found = false;
+    for (int s = 0; s < GGML_MAX_SRC; s++) {
+        found |= node->src[s] && order_overlaps(node->src[s], t);
+    }
+    return found;
+}
+
+// Is the tensor's memory given to another one behind that place before any node reads it? ggml's
+// allocator does that with all that has no more uses, in the whole graph and not only the part
+// that is here, and is no output.
+static bool is_forgotten(const struct order * o, int at, const struct ggml_tensor * t) {
+    for (int i = at + 1; i < o->n; i++) {
+        const struct ggml_tensor *node = ggml_graph_node(o->graph, i), *written[OP_MAX_WRITES];
+        if ((i < o->at + WINDOW && is_early(o, i)) || !is_computed(node)) {
+            continue;
+        }
+        if (reads(node, t)) {
+            return false;
+        }
+        int n = op_writes(node, written);
+        for (int w = 0; w < n; w++) {
+            if (order_overlaps(written[w], t)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool order_may_join(const struct order * o, const struct order_run * run, int n) {
+    const struct ggml_tensor * last = run->nodes[n - 1];
+    for (int i = 0; i < n - 1; i++) {
+        const struct ggml_tensor * t = run->nodes[i];
+        bool covered = last->data == t->data && ggml_are_same_shape(last, t) &&
+                       last->type == t->type && ggml_is_contiguous(last) && ggml_is_contiguous(t);
+        if (!covered && !is_forgotten(o, run->at[n - 1], t)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void order_had(struct order * o, int index) {

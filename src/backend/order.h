@@ -11,9 +11,21 @@ struct order {
     const struct ggml_tensor * last; // that came in ggml's order
 };
 
+bool order_overlaps(const struct ggml_tensor * a, const struct ggml_tensor * b); // their bytes
 struct order order_of(struct ggml_cgraph * graph, const struct device_kind * kind);
 // The next node that is to be computed and its place in the graph; NULL: there is none.
 struct ggml_tensor * order_next(struct order * o, int * index);
-// The node behind that place, where it has not had its turn; and that it has.
-const struct ggml_tensor * order_peek(const struct order * o, int index);
-void order_had(struct order * o, int index);
+
+// Nodes that are computed one behind the other, and their places.
+#define ORDER_RUN 3
+struct order_run {
+    int n;
+    const struct ggml_tensor * nodes[ORDER_RUN];
+    int at[ORDER_RUN];
+};
+
+// The node at that place, which has its turn now, and those that have it next, views left out.
+struct order_run order_run(const struct order * o, int index);
+// Can nobody tell when the first n of them are computed as one, which writes the last alone?
+bool order_may_join(const struct order * o, const struct order_run * run, int n);
+void order_had(struct order * o, int index); // it had its turn

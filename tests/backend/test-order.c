@@ -74,21 +74,85 @@ static void memory_decides(void ** state) {
     expect(&w, &grouping, (struct ggml_tensor *[]){p[0], p[1], r[0], r[1], p[2], r[2]}, 6);
 }
 
-// Two that were computed as one.
+// Two that were computed as one. What has had its turn is not among those that follow.
 static void had(void ** state) {
     (void) state;
     struct world w = world_new();
-    struct order order = order_of(w.graph, &plain);
+    struct order order = order_of(w.graph, &grouping);
     int index;
     assert_ptr_equal(order_next(&order, &index), w.products[0]);
-    assert_ptr_equal(order_peek(&order, index), w.between[0]);
-    order_had(&order, index + 1);
+    struct order_run run = order_run(&order, index);
+    assert_int_equal(run.n, ORDER_RUN);
+    assert_ptr_equal(run.nodes[0], w.products[0]);
+    assert_ptr_equal(run.nodes[1], w.between[0]);
+    assert_ptr_equal(run.nodes[2], w.products[1]);
     assert_ptr_equal(order_next(&order, &index), w.products[1]);
+    run = order_run(&order, 0);
+    assert_ptr_equal(run.nodes[2], w.between[1]);
+    order_had(&order, 1);
+    assert_ptr_equal(order_next(&order, &index), w.products[2]);
+    assert_ptr_equal(order_next(&order, &index), w.between[1]);
     ggml_free(w.ctx);
+}
+
+// ---- nodes as one ----
+
+// first, a view of it, second that reads the view, then two more nodes. Where they lie and what the
+// latter read decides whether first may be left out.
+static const struct join_case {
+    const char * name;
+    bool in_place;       // second is written to where first is
+    bool third_reads;    // first, by a view
+    bool third_covers;   // first, and reads it not
+    bool fourth_covers;  // likewise
+    bool third_is_early; // had its turn before
+    bool joins;
+} join_cases[] = {
+    {"in place", .in_place = true, .joins = true},
+    {"nobody writes there", .joins = false},
+    {"given to the next", .third_covers = true, .joins = true},
+    {"given to the one behind", .fourth_covers = true, .joins = true},
+    {"read before it is given away", .third_reads = true, .fourth_covers = true, .joins = false},
+    {"given to what came before", .third_covers = true, .third_is_early = true, .joins = false},
+};
+
+static void joins(void ** state) {
+    (void) state;
+    for (size_t i = 0; i < sizeof join_cases / sizeof join_cases[0]; i++) {
+        const struct join_case * c = &join_cases[i];
+        struct ggml_context * ctx = ggml_init((struct ggml_init_params){.mem_size = 1 << 20});
+        struct ggml_cgraph * graph = ggml_new_graph(ctx);
+        struct ggml_tensor * x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 32, 20);
+        struct ggml_tensor * first = ggml_relu(ctx, x);
+        struct ggml_tensor * second = ggml_sqr(ctx, ggml_reshape_2d(ctx, first, 32, 20));
+        struct ggml_tensor * view = ggml_view_2d(ctx, first, 8, 20, first->nb[1], 64);
+        struct ggml_tensor * third = ggml_neg(ctx, c->third_reads ? view : x);
+        struct ggml_tensor * fourth = ggml_abs(ctx, x);
+        ggml_build_forward_expand(graph, second);
+        ggml_build_forward_expand(graph, third);
+        ggml_build_forward_expand(graph, fourth);
+        second->data = c->in_place ? first->data : second->data;
+        third->data = c->third_covers ? (char *) first->data + 128 : third->data;
+        fourth->data = c->fourth_covers ? first->data : fourth->data;
+        struct order order = order_of(graph, &plain);
+        int index;
+        assert_ptr_equal(order_next(&order, &index), first);
+        struct order_run run = order_run(&order, index);
+        assert_int_equal(run.n, ORDER_RUN);
+        assert_ptr_equal(run.nodes[1], second); // the view between is none that is computed
+        if (c->third_is_early) {
+            order_had(&order, run.at[2]);
+        }
+        if (order_may_join(&order, &run, 2) != c->joins) {
+            fail_msg("%s", c->name);
+        }
+        ggml_free(ctx);
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(groups), cmocka_unit_test(as_it_stands),
-                                       cmocka_unit_test(memory_decides), cmocka_unit_test(had)};
+                                       cmocka_unit_test(memory_decides), cmocka_unit_test(had),
+                                       cmocka_unit_test(joins)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,10 +146,10 @@ static enum status lie_launch(void * user, const char * kernel, const void * arg
 static void test_liar(void ** state) {
     (void) state;
     static const char * const kernels[] = {
-        "unary_exp_f32",      "binary_mul_i32",       "where_u8_f32",    "cast_f32_i32",
-        "fill_f32",           "reduce_sum_f32",       "softmax_f32",     "rms_norm_f32",
-        "affine_f32",         "activation_clamp_f32", "glu_reglu_f32",   "get_rows_f32",
-        "matmul_f16_f16_f32", "ggml_rope_f32",        "set_rows_i64_f32"};
+        "unary_exp_f32",      "binary_mul_i32",       "where_u8_f32",     "cast_f32_i32",
+        "fill_f32",           "reduce_sum_f32",       "softmax_f32",      "rms_norm_f32",
+        "affine_f32",         "activation_clamp_f32", "glu_reglu_f32",    "get_rows_f32",
+        "matmul_f16_f16_f32", "ggml_rope_f32",        "set_rows_i64_f32", "ggml_rope_rows_bf16"};
     struct rocm_kernels * k = open_emulated("gfx1100", "clang");
     struct hip_hsa_bench * bench;
     struct error err = {0};

@@ -171,7 +171,9 @@ static void fill_rope(const struct rope_case * c, enum check_type t, void * x, v
     }
 }
 
-static enum status compare_rope(struct check_run * r, const struct rope_case * c, enum check_type t,
+// tx and t: of x and y. With ids i2 of y is what they say, and nothing where that is no row.
+static enum status compare_rope(struct check_run * r, const struct rope_case * c,
+                                enum check_type tx, enum check_type t,
                                 const struct rk_ggml_rope * a, const void * x) {
     bool ours[ROPE_ROOM] = {false};
     double row[MAX_COLUMNS], cosine[MAX_COLUMNS], sine[MAX_COLUMNS];
@@ -181,12 +183,22 @@ static enum status compare_rope(struct check_run * r, const struct rope_case * c
                          n / c->dims[1] / c->dims[2]};
         make_turns(c, a, i[2], cosine, sine);
         for (i[0] = 0; i[0] < c->dims[0]; i[0]++) {
-            row[i[0]] = check_get(t, x, rope_place(a->x_stride, i));
+            row[i[0]] = check_get(tx, x, rope_place(a->x_stride, i));
         }
+        int64_t id = a->ids ? a->ids[i[2]] : i[2];
+        if (a->ids && (id < 0 || id >= a->n_rows)) {
+            continue;
+        }
+        i[2] = (uint32_t) id;
         for (i[0] = 0; i[0] < c->dims[0] && st == ST_OK; i[0]++) {
             uint32_t at = rope_place(a->y_stride, i);
             double scale, want = rope_wanted(c, row, i[0], cosine, sine, &scale);
             ours[at] = true;
+            if (scale < 0 && tx != t) { // what is copied is rounded
+                uint8_t rounded[8];
+                check_put(t, rounded, 0, want);
+                want = check_get(t, rounded, 0);
+            }
             const double least = t == T_F16 ? 0x1p-14 : 0x1p-126;
             st =
                 check_compare(r, t, at, check_get(t, a->y, at), want, scale > least ? scale : least,
@@ -204,8 +216,13 @@ static enum status compare_rope(struct check_run * r, const struct rope_case * c
     return st;
 }
 
+enum { ROPE_ROWS = 7 }; // of y, with ids
+
 static enum status check_ggml_rope(struct check_run * r, const char * rest) {
-    enum check_type t = check_parse_type(&rest);
+    static const int64_t ids[MAX_POSITIONS] = {ROPE_ROWS - 1, 0, -1, 3, ROPE_ROWS};
+    bool rows = !strncmp(rest, "rows_", 5);
+    rest += rows ? 5 : 0;
+    enum check_type t = check_parse_type(&rest), tx = rows ? T_F32 : t;
     if (t == T_COUNT || *rest) {
         return ST_NOT_FOUND;
     }
@@ -213,14 +230,21 @@ static enum status check_ggml_rope(struct check_run * r, const char * rest) {
     for (size_t n = 0; n < sizeof rope_cases / sizeof rope_cases[0] && st == ST_OK; n++) {
         const struct rope_case * c = &rope_cases[n];
         struct rk_ggml_rope a = make_rope(c);
+        if (rows && (c->dims[3] != 1 || c->y == TURNED || c->flags & IN_PLACE)) {
+            continue;
+        }
         snprintf(r->what, sizeof r->what, "%s", c->name);
-        void *x = check_alloc(r, t, ROPE_ROOM), *factors = check_alloc(r, T_F32, MAX_COLUMNS);
+        void *x = check_alloc(r, tx, ROPE_ROOM), *factors = check_alloc(r, T_F32, MAX_COLUMNS);
         void * positions = check_alloc(r, T_I32, 4 * MAX_POSITIONS);
+        int64_t * to = check_alloc(r, T_I64, MAX_POSITIONS);
         a.y = check_alloc(r, t, ROPE_ROOM);
-        if (!x || !factors || !positions || !a.y) {
+        if (!x || !factors || !positions || !to || !a.y) {
             return ST_NO_MEMORY;
         }
-        fill_rope(c, t, x, positions, factors);
+        memcpy(to, ids, sizeof ids);
+        a.ids = rows ? to : NULL;
+        a.n_rows = ROPE_ROWS;
+        fill_rope(c, tx, x, positions, factors);
         a.positions = positions;
         a.factors = c->flags & FACTORS ? factors : NULL;
         a.x = c->flags & IN_PLACE ? a.y : x;
@@ -228,7 +252,7 @@ static enum status check_ggml_rope(struct check_run * r, const char * rest) {
             memcpy(a.y, x, ROPE_ROOM * check_size(t));
         }
         st = check_launch(r, &a, sizeof a, (a.n_pairs + 63) / 64, 1, 1, 64);
-        st = st == ST_OK ? compare_rope(r, c, t, &a, x) : st;
+        st = st == ST_OK ? compare_rope(r, c, tx, t, &a, x) : st;
         check_free(r);
     }
     return st;

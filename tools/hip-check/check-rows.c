@@ -232,7 +232,7 @@ static enum status check_norm(struct check_run * r, const char * rest, bool laye
         struct rk_norm a = {
             .rows = variant->in_place ? dense_rows(c % CASES) : make_rows(c % CASES), .eps = 1e-5f};
         void * x = make_input(r, t, c % CASES);
-        void *w = check_alloc(r, t, MAX_COLUMNS), *b = check_alloc(r, t, MAX_COLUMNS);
+        void *w = check_alloc(r, t, MAX_COLUMNS), *b = check_alloc(r, t, ROWS * MAX_COLUMNS);
         a.y = make_output(r, t, variant->in_place, x, &a.x);
         if (!x || !w || !b || !a.y) {
             return ST_NO_MEMORY;
@@ -240,10 +240,13 @@ static enum status check_norm(struct check_run * r, const char * rest, bool laye
         name_variant(r, variant);
         for (uint32_t k = 0; k < n; k++) {
             check_put(t, w, k, check_value(t, k + 11));
+        }
+        for (uint32_t k = 0; k < ROWS * n; k++) {
             check_put(t, b, k, check_value(t, k + 77));
         }
         a.weight = variant->weight ? w : NULL;
-        a.bias = variant->weight && layer ? b : NULL;
+        a.bias = variant->weight && (layer || c % 2) ? b : NULL; // of all rows, and of each
+        a.bias_stride = a.bias && c % 3 == 0 ? n : 0;
         st = check_launch(r, &a, sizeof a, ROWS, 1, 1, cases[c % CASES].group);
         for (uint32_t i = 0; i < ROWS && st == ST_OK; i++) {
             long double mean = 0, squares = 0;
@@ -258,10 +261,11 @@ static enum status check_norm(struct check_run * r, const char * rest, bool laye
                 double v = (double) ((check_get(t, x, place(&a.rows, i, k)) - mean) /
                                      sqrtl(squares + a.eps));
                 v = a.weight ? v * check_get(t, w, k) : v;
-                v = a.bias ? v + check_get(t, b, k) : v;
+                double added = a.bias ? check_get(t, b, i * a.bias_stride + k) : 0;
+                v += added;
                 // A mean that is off by its last place is off by that much more where the row is
                 // flat.
-                double scale = layer ? 4 + (n == 1 ? 400 : 0) : 1;
+                double scale = layer ? 4 + (n == 1 ? 400 : 0) : 1 + fabs(added);
                 st = check_compare(r, t, i * n + k, check_get(t, a.y, i * n + k), v, scale,
                                    t == T_F32 || t == T_F64 ? 12 : 1);
             }

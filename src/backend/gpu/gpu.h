@@ -99,6 +99,10 @@ enum status gpu_rope(const struct gpu_call * c, const struct ggml_tensor * node,
 bool gpu_has_op(enum ggml_op op);
 enum status gpu_op(const struct gpu_call * c, const struct ggml_tensor * node, struct error * err);
 
+// ---- fuse.c ----
+
+bool gpu_fuse(const struct ggml_tensor * const nodes[], int n, struct ggml_tensor * out);
+
 static inline float gpu_param(const struct ggml_tensor * node, int i) { // a word of op_params
     float f;
     memcpy(&f, &node->op_params[i], sizeof f);

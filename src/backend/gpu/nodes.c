@@ -418,4 +418,5 @@ static bool has(enum ggml_op op) {
     return other || (kernel != KERNEL_OP_COUNT && rows[kernel].kernel);
 }
 
-const struct device_kind gpu_kind = {.computes = computes, .has = has, .compute = compute};
+const struct device_kind gpu_kind = {
+    .computes = computes, .has = has, .compute = compute, .fuse = gpu_fuse};

@@ -1,5 +1,6 @@
 // rope: ROPE and ROPE_BACK. What depends on the node alone is computed here, in double precision
-// where a position multiplies it; the kernel turns one pair of elements for each work-item.
+// where a position multiplies it; the kernel turns one pair of elements for each work-item. A ROPE
+// with the SET_ROWS behind it (fuse.c) writes its rows where the ids say.
 #include "gpu.h"
 
 #include "backend/rope.h"
@@ -42,30 +43,63 @@ static struct rk_ggml_rope args_of(const struct ggml_tensor * node, const struct
     return a;
 }
 
+static enum status unsupported(const struct ggml_tensor * node, const char * why,
+                               struct error * err) {
+    return error_set(err, ST_UNSUPPORTED, "%s on a GPU: %s", op_label(node), why);
+}
+
+// ids, and the cache that they are rows of. Which of its rows are written nobody knows here.
+static bool set_ids(struct rk_ggml_rope * args, const struct ggml_tensor * node) {
+    const struct ggml_tensor *ids = node->src[3], *cache = node->src[4];
+    struct view y = cache ? view_of(cache) : (struct view){.type = GGML_TYPE_COUNT};
+    bool fits = cache && cache->type == node->type && gpu_is_float(node->type) &&
+                node->src[0]->type == GGML_TYPE_F32 && ids->type == GGML_TYPE_I64 &&
+                ggml_is_contiguous(ids) && ggml_nelements(ids) == node->ne[2] && node->ne[3] == 1 &&
+                cache->nb[0] == ggml_type_size(cache->type) && ggml_nrows(cache) == cache->ne[1] &&
+                cache->ne[0] == node->ne[0] * node->ne[1];
+    for (int i = 0; i < 4 && fits; i++) {
+        struct view in = node->src[i] ? view_of(node->src[i]) : (struct view){0};
+        fits = !node->src[i] || (in.data != y.data && !view_clobbers(&y, 1, &in));
+    }
+    uint32_t strides[GGML_MAX_DIMS];
+    if (!fits || !gpu_strides(&y, strides)) {
+        return false;
+    }
+    args->ids = ids->data;
+    args->n_rows = (uint32_t) cache->ne[1];
+    args->y_stride[2] = strides[1]; // of one row too, whose number need not be 0
+    return true;
+}
+
 enum status gpu_rope(const struct gpu_call * c, const struct ggml_tensor * node,
                      struct error * err) {
     struct view x = view_of(node->src[0]);
     uint32_t x_stride[GGML_MAX_DIMS], y_stride[GGML_MAX_DIMS];
-    struct gpu_result result;
+    bool to_rows = node->src[3] != NULL;
+    struct gpu_result result = {.view = view_of(node)};
     char kernel[64];
-    if ((x.type != GGML_TYPE_F32 && x.type != GGML_TYPE_F16) || node->type != x.type ||
-        !rope_is_sound(node) || ggml_nelements(node) > INT32_MAX) {
-        return error_set(err, ST_UNSUPPORTED, "%s on a GPU: datatypes, mode or shape",
-                         op_label(node));
+    if ((x.type != GGML_TYPE_F32 && x.type != GGML_TYPE_F16) ||
+        (node->type != x.type && !to_rows) || !rope_is_sound(node) ||
+        ggml_nelements(node) > INT32_MAX) {
+        return unsupported(node, "datatypes, mode or shape", err);
     }
-    enum status st = gpu_result_begin(c, node, false, 1, &result, err);
+    enum status st = to_rows ? ST_OK : gpu_result_begin(c, node, false, 1, &result, err);
     if (st != ST_OK) {
         return st;
     }
     if (!gpu_strides(&x, x_stride) || !gpu_strides(&result.view, y_stride)) {
-        return error_set(err, ST_UNSUPPORTED, "%s on a GPU: strides", op_label(node));
+        return unsupported(node, "strides", err);
     }
     struct rk_ggml_rope args = args_of(node, &x, x_stride, y_stride);
+    if (to_rows && !set_ids(&args, node)) {
+        return unsupported(node, "rows of a cache", err);
+    }
     args.x = x.data;
     args.y = result.view.data;
     struct gpu_grid grid = {.items = {(uint32_t) GGML_PAD(args.n_pairs, RK_BLOCK), 1, 1},
                             .group = RK_BLOCK};
-    snprintf(kernel, sizeof kernel, "ggml_rope_%s", gpu_type_name(x.type));
+    snprintf(kernel, sizeof kernel, "ggml_rope_%s%s", to_rows ? "rows_" : "",
+             gpu_type_name(node->type));
     st = gpu_launch(c, kernel, &args, sizeof args, grid, err);
     return st == ST_OK ? gpu_result_end(c, &result, err) : st;
 }

@@ -101,6 +101,25 @@ enum status gpu_soft_max(const struct gpu_call * c, const struct ggml_tensor * n
 
 // ---- NORM, RMS_NORM ----
 
+// Weights of all rows and what is added to a row or to each, of nodes that are several (fuse.c).
+static bool set_weights(struct rk_norm * args, const struct ggml_tensor * node) {
+    const struct ggml_tensor *x = node->src[0], *weights = node->src[1], *added = node->src[2];
+    for (int i = 1; i <= 2; i++) {
+        const struct ggml_tensor * t = node->src[i];
+        if (t && (t->type != x->type || t->ne[0] != x->ne[0] || !ggml_is_contiguous(t))) {
+            return false;
+        }
+    }
+    if ((weights && ggml_nrows(weights) != 1) ||
+        (added && ggml_nrows(added) != 1 && !ggml_are_same_shape(added, x))) {
+        return false;
+    }
+    args->weight = weights ? weights->data : NULL;
+    args->bias = added ? added->data : NULL;
+    args->bias_stride = added && ggml_nrows(added) > 1 ? (uint32_t) x->ne[0] : 0;
+    return true;
+}
+
 enum status gpu_norm(const struct gpu_call * c, const struct ggml_tensor * node,
                      struct error * err) {
     struct view x = view_of(node->src[0]);
@@ -109,7 +128,8 @@ enum status gpu_norm(const struct gpu_call * c, const struct ggml_tensor * node,
     struct gpu_result result;
     struct gpu_grid grid;
     char kernel[64];
-    if (!type || x.type != node->type || !ggml_are_same_shape(node, node->src[0])) {
+    if (!type || x.type != node->type || !ggml_are_same_shape(node, node->src[0]) ||
+        !set_weights(&args, node)) {
         return unsupported(node, "datatypes or shapes", err);
     }
     if (!rows_of(&x, &args.rows) || !grid_of(&x, &grid)) {

@@ -95,9 +95,8 @@ enum status attention_run(struct hsa_stream * s, struct ggml_tensor * node, stru
 
 // ---- fuse.c ----
 
-// Whether two nodes that follow each other may be one, and that one as a node.
-bool fuse_nodes(const struct ggml_tensor * first, const struct ggml_tensor * second,
-                struct ggml_tensor * out);
+// Have these nodes, which follow each other, one kernel? And that one as a node.
+bool fuse_nodes(const struct ggml_tensor * const nodes[], int n, struct ggml_tensor * out);
 
 // ---- add-id.c ----
 

@@ -197,17 +197,28 @@ static void note_writes(struct hsa_stream * s, const struct ggml_tensor * node) 
     }
 }
 
-// Two nodes as one, where the device has a kernel for it that can be made: then the second one is
-// done as well. By op there is nothing to be told of two. What waits for the CPU may be what they
-// read.
-static bool compute_fused(struct hsa_stream * s, const struct ggml_tensor * node,
-                          const struct ggml_tensor * next) {
+// Nodes as one, as many as the device has a kernel for that can be made. By op there is nothing to
+// be told of several. What waits for the CPU may be what they read.
+static bool compute_fused(struct hsa_stream * s, struct order * order, int index) {
     const struct device_kind * kind = s->device->kind;
-    struct ggml_tensor both;
-    s->node = node;
-    return kind->fuse && next && (!s->device->profile || profile_is_each(s->device->profile)) &&
-           !fallback_waits(&s->fallback) && next->flags & GGML_TENSOR_FLAG_COMPUTE &&
-           kind->fuse(node, next, &both) && kind->compute(s, &both, NULL) == ST_OK;
+    if (!kind->fuse || (s->device->profile && !profile_is_each(s->device->profile)) ||
+        fallback_waits(&s->fallback)) {
+        return false;
+    }
+    const struct order_run run = order_run(order, index);
+    struct ggml_tensor as_one;
+    for (int n = run.n; n > 1; n--) {
+        s->node = run.nodes[0];
+        if (kind->fuse(run.nodes, n, &as_one) && order_may_join(order, &run, n) &&
+            kind->compute(s, &as_one, NULL) == ST_OK) {
+            for (int i = 0; i < n; i++) {
+                note_writes(s, run.nodes[i]);
+                order_had(order, run.at[i]);
+            }
+            return true;
+        }
+    }
+    return false;
 }
 
 // Are the tensors of the graph what the program wrote? It was not told where that failed.
@@ -255,9 +266,7 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
     struct ggml_tensor * node;
     int n = order.n, i = 0;
     while (st == ST_OK && (node = order_next(&order, &i)) != NULL) {
-        if (compute_fused(s, node, order_peek(&order, i))) {
-            note_writes(s, node);
-            order_had(&order, i + 1);
+        if (compute_fused(s, &order, i)) {
             continue;
         }
         st = s->device->profile ? profile_compute(s, node, &err) : compute_node(s, node, &err);

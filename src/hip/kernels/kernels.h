@@ -199,7 +199,7 @@ struct rk_softmax {
     const float * sinks; // optional; dims[1] of them
 };
 
-// rms_norm_{f32,f16,bf16,f64}: y = x / sqrt(mean of x^2 + eps) * weight.
+// rms_norm_{f32,f16,bf16,f64}: y = x / sqrt(mean of x^2 + eps) * weight + bias.
 // layer_norm_{f32,f16,bf16,f64}: y = (x - mean) / sqrt(variance + eps) * weight + bias.
 struct rk_norm {
     struct rk_rows rows;
@@ -207,6 +207,7 @@ struct rk_norm {
     const void * x;
     const void *weight, *bias; // optional, n_columns each; of x's type
     void * y;                  // contiguous
+    uint32_t bias_stride;      // of rows: 0 where they share one, n_columns where it is a tensor
 };
 
 // sort_runs: the columns of each row of f32 in the order of their numbers, the first of equals
@@ -260,6 +261,10 @@ enum { // ggml's numbers
 //
 // YaRN: the angle is multiplied by freq_scale * (1 - m) + m, where m goes from `extend` at
 // p = ramp[0] down to 0 at ramp[1].
+//
+// ggml_rope_rows_{f32,f16,bf16}: the same of f32, and rows by their numbers behind it, ggml's
+// SET_ROWS: what would be at i2 of y, which is of the type, is at ids[i2] instead. dims[3] is 1. An
+// id that is out of range writes nothing.
 struct rk_ggml_rope {
     uint32_t n_pairs; // elements of x / 2
     uint32_t dims[4]; // dims[0] is even
@@ -279,6 +284,8 @@ struct rk_ggml_rope {
     const int32_t * positions; // dims[2] of them, or dims[2] for each of the four
     const float * factors;     // optional; as many as pairs of a row are turned
     void * y;
+    const int64_t * ids; // of ggml_rope_rows: dims[2] of them, each below n_rows
+    uint32_t n_rows;
 };
 
 // ---- nodes of a ggml graph ----

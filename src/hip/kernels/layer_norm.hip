@@ -7,6 +7,7 @@ template <class T> DEVICE void layer_norm(const rk_norm & args) {
     typedef typename calc<T>::type C;
     const T * x = (const T *) args.x + find_row(args.rows, group_index()).at;
     const T *weight = (const T *) args.weight, *bias = (const T *) args.bias;
+    bias += bias ? group_index() * args.bias_stride : 0;
     u32 n = args.rows.n_columns, step = args.rows.step, first = thread_index(), by = group_size();
     C sum = 0;
     for (u32 c = first; c < n; c += by) {
