@@ -230,7 +230,11 @@ static bool run(const struct asked * a, size_t m, size_t type, size_t c) {
     static struct llm_report r[EMU_RANGES];
     struct decoder_model made = model(m, type);
     struct names n = {models[m].name, file_types[type].name, cases[c].name};
-    struct llm_ask ask = {&made, cases[c].tokens, cases[c].context, a->way, a->once};
+    struct llm_ask ask = {.model = &made,
+                          .tokens = cases[c].tokens,
+                          .context = cases[c].context,
+                          .way = a->way,
+                          .once = a->once};
     struct error err = {0};
     enum status st = a->range ? llm_report_range(PLUGIN, &ask, r, &err)
                               : llm_report(&device, &ask, &r[EMU_LIKELY], &err);

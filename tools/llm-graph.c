@@ -4,7 +4,6 @@
 #include "llm-graph.h"
 
 #include "ggml-alloc.h"
-#include "ggml-hsa.h"
 #include "kernel/kernel.h"
 
 #include <math.h>
@@ -222,14 +221,12 @@ const char * llm_graph_place(struct llm_graph * g, ggml_backend_t stream) {
 
 // ---- counting ----
 
-static bool is_computed(const struct ggml_tensor * t) {
+bool llm_is_computed(const struct ggml_tensor * t) {
     return t->op != GGML_OP_NONE && t->op != GGML_OP_VIEW && t->op != GGML_OP_RESHAPE &&
            t->op != GGML_OP_PERMUTE && t->op != GGML_OP_TRANSPOSE;
 }
 
-// What the device reads of a weight: matrices of types that products do not take as they are, it
-// keeps as bf16.
-static uint64_t bytes_read(const struct ggml_tensor * t) {
+uint64_t llm_bytes_read(const struct ggml_tensor * t) {
     bool as_it_is = t->ne[1] == 1;
     for (int i = 0; i < KERNEL_BLOCKS && !as_it_is; i++) {
         as_it_is = kernel_block_is_streamed((enum kernel_blocks) i) &&
@@ -243,22 +240,39 @@ static uint64_t bytes_of(const struct decoder * d, struct ggml_context * ctx) {
     uint64_t sum = 0;
     for (struct ggml_tensor * t = ctx ? ggml_get_first_tensor(ctx) : NULL; t;
          t = ggml_get_next_tensor(ctx, t)) {
-        sum +=
-            t->ne[2] > 1 ? bytes_read(t) / (uint64_t) t->ne[2] * (uint64_t) d->used : bytes_read(t);
+        uint64_t bytes = llm_bytes_read(t);
+        sum += t->ne[2] > 1 ? bytes / (uint64_t) t->ne[2] * (uint64_t) d->used : bytes;
     }
     return sum;
 }
 
 static void add_refusal(const struct llm_device * device, const struct ggml_tensor * t,
-                        struct llm_figures * out) {
-    struct llm_left left = {.nodes = 1, .why = "the plugin gives no reason"};
+                        const char * why, struct llm_figures * out) {
+    struct llm_left left = {.nodes = 1};
     ggml_backend_hsa_why_not_t why_not;
     memcpy(&why_not, &device->why_not, sizeof why_not);
     snprintf(left.op, sizeof left.op, "%s", ggml_op_desc(t));
-    if (why_not) {
+    snprintf(left.why, sizeof left.why, "%s", why ? why : "the plugin gives no reason");
+    if (!why && why_not) {
         why_not(device->dev, t, left.why, sizeof left.why);
     }
     llm_add_left(out, &left, 1);
+}
+
+void llm_count_node(const struct llm_device * device, const struct ggml_tensor * t, bool supported,
+                    const char * why, bool * before, struct llm_figures * out) {
+    out->nodes++;
+    out->on_device += supported;
+    out->gaps += *before && !supported;
+    *before = supported;
+    if (!supported) {
+        add_refusal(device, t, why, out);
+    }
+    if (t->op == GGML_OP_MUL_MAT || t->op == GGML_OP_MUL_MAT_ID) {
+        out->macs += (uint64_t) (t->src[0]->ne[0] * ggml_nelements(t));
+    } else if (t->op == GGML_OP_FLASH_ATTN_EXT) {
+        out->macs += (uint64_t) (2 * t->src[1]->ne[1] * ggml_nelements(t));
+    }
 }
 
 void llm_graph_count(const struct llm_device * device, const struct decoder_model * m,
@@ -267,21 +281,9 @@ void llm_graph_count(const struct llm_device * device, const struct decoder_mode
     bool before = true;
     for (int i = 0; i < ggml_graph_n_nodes(g->graph); i++) {
         const struct ggml_tensor * t = ggml_graph_node(g->graph, i);
-        if (!is_computed(t)) {
-            continue;
-        }
-        bool supported = ggml_backend_dev_supports_op(device->dev, t);
-        out->nodes++;
-        out->on_device += supported;
-        out->gaps += before && !supported;
-        before = supported;
-        if (!supported) {
-            add_refusal(device, t, out);
-        }
-        if (t->op == GGML_OP_MUL_MAT || t->op == GGML_OP_MUL_MAT_ID) {
-            out->macs += (uint64_t) (t->src[0]->ne[0] * ggml_nelements(t));
-        } else if (t->op == GGML_OP_FLASH_ATTN_EXT) {
-            out->macs += (uint64_t) (2 * t->src[1]->ne[1] * ggml_nelements(t));
+        if (llm_is_computed(t)) {
+            llm_count_node(device, t, ggml_backend_dev_supports_op(device->dev, t), NULL, &before,
+                           out);
         }
     }
     for (int64_t i = 0; i < list->n; i++) {

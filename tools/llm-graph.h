@@ -3,6 +3,7 @@
 // memory; each has a cache of its own.
 #pragma once
 
+#include "ggml-hsa.h"
 #include "llm.h"
 
 struct llm_weights {
@@ -48,3 +49,27 @@ const char * llm_graph_settle(const struct llm_graph * g, ggml_backend_t stream)
 // Inputs of a token, and the result of the last node as a program reads it.
 const char * llm_graph_write(const struct llm_graph * g);
 const char * llm_graph_read(const struct llm_graph * g);
+
+// ---- for who measures other graphs ----
+
+// What the device has counted so far, and its memory.
+struct llm_state {
+    struct ggml_backend_hsa_stats stats;
+    struct ggml_backend_hsa_account account;
+    size_t free, total;
+};
+
+struct llm_state llm_state_of(const struct llm_device * d);
+// The figures of a run, from what was counted before and after it.
+void llm_tell(struct llm_device * device, const struct llm_state * a, const struct llm_state * b,
+              struct llm_figures * out);
+void llm_clear_profile(struct llm_device * device);
+
+// Views and such are no work.
+bool llm_is_computed(const struct ggml_tensor * t);
+// Counts a node, which the device computes or, with that reason, does not; NULL asks the plugin.
+void llm_count_node(const struct llm_device * device, const struct ggml_tensor * t, bool supported,
+                    const char * why, bool * before, struct llm_figures * out);
+// What the device reads of a weight: matrices of types that products do not take as they are, it
+// keeps as bf16.
+uint64_t llm_bytes_read(const struct ggml_tensor * t);

@@ -4,6 +4,7 @@
 
 #include "base/runs.h"
 #include "kernel/kernel.h"
+#include "llm-replay.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -45,6 +46,9 @@ static const char * by_parts(struct llm_device * device, const struct llm_ask * 
     for (int i = 0; i < out->n_parts && !why; i++) {
         bool head = i == m->n_kinds;
         enum llm_part part = head ? LLM_HEAD : LLM_LAYER;
+        if (ask->progress) {
+            ask->progress(i, out->n_parts);
+        }
         int64_t tokens = head ? 1 : ask->tokens, context = head ? 1 : ask->context;
         if (out->way == LLM_COUNTED) {
             llm_count(device, m, part, i, tokens, context, &out->parts[i]);
@@ -69,7 +73,7 @@ static enum aie_arch own_arch(void) {
 
 // What the device could do at best: every weight and what is cached once from host memory, every
 // multiplication in its cycle.
-static enum status bounds(const struct llm_ask * ask, struct llm_report * out, struct error * err) {
+static enum status bounds(uint64_t cache, struct llm_report * out, struct error * err) {
     enum { MACS = 2048 }; // of all cores in a cycle, bf16: 16 with 128 each, 32 with 64
     struct emu_clock clock;
     enum status st = emu_clock_get(own_arch(), &clock, err);
@@ -77,25 +81,64 @@ static enum status bounds(const struct llm_ask * ask, struct llm_report * out, s
         return st;
     }
     double per_ms = (double) clock.mhz * 1000, rate = (double) clock.ddr_read / 1000;
-    double bytes = (double) out->all.weights + (double) llm_cache_bytes(ask->model, ask->context);
+    double bytes = (double) out->all.weights + (double) cache;
     out->ddr_ms = rate > 0 ? bytes / rate / per_ms : 0;
     out->mac_ms = (double) out->all.macs / MACS / per_ms;
     return ST_OK;
 }
 
+static const char * of_model(struct llm_device * device, const struct llm_ask * ask,
+                             struct llm_report * out) {
+    out->way = llm_way_of(ask);
+    return out->way == LLM_AS_WHOLE
+               ? llm_measure(device, ask->model, LLM_WHOLE, 0, ask->tokens, ask->context, &out->all)
+               : by_parts(device, ask, out);
+}
+
+// It is computed twice. A text that is taken at once is computed by parts, as a prompt is.
+static enum status of_llama(struct llm_device * device, const struct llm_ask * ask,
+                            struct llm_report * out, struct error * err) {
+    struct llama_graph g;
+    enum status st = llama_graph_open(ask->llama, device->dev, ask->context, &g, err);
+    const char * why = NULL;
+    if (st == ST_OK) {
+        out->facts = g.facts;
+        why = llm_replay_count(device, g.graph, &out->all);
+        bool small = (double) (out->all.weights + out->all.states) <= MOST_BYTES / 2;
+        out->way = ask->way != LLM_BY_SIZE           ? ask->way
+                   : small && out->facts.tokens == 1 ? LLM_AS_WHOLE
+                                                     : LLM_BY_PARTS;
+    }
+    if (st == ST_OK && !why && out->way != LLM_COUNTED) {
+        int gaps = out->all.gaps, splits = out->all.splits;
+        why = out->way == LLM_AS_WHOLE
+                  ? llm_replay_whole(device, g.graph, &out->all)
+                  : llm_replay_parts(device, g.graph, ask->progress, &out->all);
+        out->all.gaps = gaps; // parts have theirs at their ends, too
+        out->all.splits = splits;
+    }
+    llama_graph_close(&g);
+    return why ? error_set(err, ST_DEVICE, "%s", why) : st;
+}
+
 enum status llm_report(struct llm_device * device, const struct llm_ask * ask,
                        struct llm_report * out, struct error * err) {
-    *out = (struct llm_report){.way = llm_way_of(ask)};
+    *out = (struct llm_report){.way = ask->way};
     device->once = ask->once;
-    const char * why = out->way == LLM_AS_WHOLE ? llm_measure(device, ask->model, LLM_WHOLE, 0,
-                                                              ask->tokens, ask->context, &out->all)
-                                                : by_parts(device, ask, out);
+    enum status st = ST_OK;
+    if (ask->llama) {
+        st = of_llama(device, ask, out, err);
+    } else {
+        const char * why = of_model(device, ask, out);
+        st = why ? error_set(err, ST_DEVICE, "%s", why) : ST_OK;
+    }
     memcpy(out->clock, device->clock, sizeof out->clock);
     memcpy(out->causes, device->causes, sizeof out->causes);
     memcpy(out->below, device->below, sizeof out->below);
     out->mhz = device->mhz;
     out->compiled = device->compiled;
-    return why ? error_set(err, ST_DEVICE, "%s", why) : bounds(ask, out, err);
+    uint64_t cache = ask->llama ? out->all.states : llm_cache_bytes(ask->model, ask->context);
+    return st == ST_OK ? bounds(cache, out, err) : st;
 }
 
 double llm_short_runs(const struct llm_report * r, const struct llm_figures * f) {

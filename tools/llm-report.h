@@ -3,6 +3,7 @@
 // once: each clock of a range has a process of its own.
 #pragma once
 
+#include "llama-graph.h"
 #include "llm.h"
 #include "range.h"
 
@@ -17,7 +18,9 @@ struct llm_ask {
     const struct decoder_model * model;
     int64_t tokens, context;
     enum llm_way way;
-    bool once; // first runs are told, which load what they need
+    bool once;                             // first runs are told, which load what they need
+    void (*progress)(int part, int parts); // before each part; may be NULL
+    const struct llama_way * llama; // the graph is llama.cpp's, and no model is wanted; NULL: ours
 };
 
 struct llm_report {
@@ -30,6 +33,7 @@ struct llm_report {
     int n_parts;
     struct llm_figures parts[DECODER_MOST_KINDS + 1]; // by parts: of each kind, and of the head
     struct llm_figures all;
+    struct llama_facts facts; // of a graph of llama.cpp's
     double ddr_ms, mac_ms; // that host memory alone would take (0: it has no limit), and the MACs
 };
 

@@ -1,6 +1,5 @@
 // llm: see llm.h. All goes through ggml's public interface and what the plugin adds to it, so that
 // what is measured is what a program gets.
-#include "ggml-hsa.h"
 #include "llm-graph.h"
 
 #include <dlfcn.h>
@@ -43,14 +42,8 @@ void llm_close(struct llm_device * d) {
     }
 }
 
-struct state {
-    struct ggml_backend_hsa_stats stats;
-    struct ggml_backend_hsa_account account;
-    size_t free, total;
-};
-
-static struct state state_of(const struct llm_device * d) {
-    struct state s = {.account = {.size = sizeof s.account}};
+struct llm_state llm_state_of(const struct llm_device * d) {
+    struct llm_state s = {.account = {.size = sizeof s.account}};
     ggml_backend_hsa_get_stats_t get_stats;
     ggml_backend_hsa_get_account_t get_account;
     memcpy(&get_stats, &d->get_stats, sizeof get_stats);
@@ -136,8 +129,8 @@ uint64_t llm_cache_bytes(const struct decoder_model * m, int64_t context) {
 
 // ---- measuring ----
 
-static void tell(struct llm_device * device, const struct state * a, const struct state * b,
-                 struct llm_figures * out) {
+void llm_tell(struct llm_device * device, const struct llm_state * a, const struct llm_state * b,
+              struct llm_figures * out) {
     const struct ggml_backend_hsa_account *x = &a->account, *y = &b->account;
     device->mhz = y->mhz;
     device->compiled = b->stats.kernels_compiled;
@@ -180,25 +173,29 @@ static double missing_memory(const struct llm_device * device, const struct llm_
                              struct llm_weights * w) {
     double missing = 0;
     for (int i = 0; i < w->n - 1; i++) {
-        size_t before = state_of(device).free;
+        size_t before = llm_state_of(device).free;
         ggml_backend_buffer_free(w->buffers[i]);
         w->buffers[i] = NULL;
-        double kept = (double) state_of(device).free - (double) before;
+        double kept = (double) llm_state_of(device).free - (double) before;
         double times = times_of(list, i);
         missing += times > 1 ? kept * (times - 1) : 0;
     }
     return missing;
 }
 
-// What was computed before to warm up is none of a profile's.
-static const char * compute(struct llm_device * device, const struct llm_graph * g,
-                            struct state * before) {
+void llm_clear_profile(struct llm_device * device) {
     ggml_backend_hsa_clear_profile_t clear_profile;
     memcpy(&clear_profile, &device->clear_profile, sizeof clear_profile);
     if (clear_profile) {
         clear_profile(device->dev);
     }
-    *before = state_of(device);
+}
+
+// What was computed before to warm up is none of a profile's.
+static const char * compute(struct llm_device * device, const struct llm_graph * g,
+                            struct llm_state * before) {
+    llm_clear_profile(device);
+    *before = llm_state_of(device);
     return ggml_backend_graph_compute(device->stream, g->graph) == GGML_STATUS_SUCCESS
                ? NULL
                : "the device cannot compute it";
@@ -216,7 +213,7 @@ static const char * begin(struct llm_device * device) {
     struct ggml_tensor *a = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64),
                        *b = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
     ggml_build_forward_expand(g.graph, ggml_add(ctx, a, b));
-    struct state before;
+    struct llm_state before;
     const char * why = llm_graph_place(&g, device->stream);
     why = why ? why : compute(device, &g, &before);
     llm_graph_free(&g);
@@ -229,7 +226,7 @@ const char * llm_measure(struct llm_device * device, const struct decoder_model 
     *out = (struct llm_figures){0};
     struct llm_list list = list_of(m, part, kind), warm = warm_up_of(m, &list);
     bool flash = part != LLM_HEAD && has_flash(device, m, tokens, context, out);
-    struct state empty = state_of(device), before, after;
+    struct llm_state empty = llm_state_of(device), before, after;
     struct llm_weights w = {0};
     struct llm_graph first = {0}, g = {0};
     bool ok = llm_weights_new(m, &list, &w) &&
@@ -238,7 +235,7 @@ const char * llm_measure(struct llm_device * device, const struct decoder_model 
     const char * why = ok ? NULL : "no memory for the graph";
     if (!why && device->once && !device->begun) {
         why = begin(device);
-        empty = state_of(device);
+        empty = llm_state_of(device);
     }
     device->begun = true;
     why = why ? why : llm_weights_place(&w, device->stream);
@@ -259,9 +256,9 @@ const char * llm_measure(struct llm_device * device, const struct decoder_model 
         }
     }
     if (!why) {
-        after = state_of(device);
+        after = llm_state_of(device);
         llm_graph_count(device, m, &list, &w, &g, out);
-        tell(device, &before, &after, out);
+        llm_tell(device, &before, &after, out);
         out->memory = (double) empty.free - (double) after.free;
         out->memory += missing_memory(device, &list, &w);
     }
@@ -292,6 +289,7 @@ void llm_add(struct llm_figures * to, const struct llm_figures * part, double ti
     to->gaps += (int) (part->gaps * times);
     to->macs += (uint64_t) ((double) part->macs * times);
     to->weights += (uint64_t) ((double) part->weights * times);
+    to->states += (uint64_t) ((double) part->states * times);
     to->dispatches += part->dispatches * times;
     to->kernels += part->kernels * times;
     to->kept += part->kept * times;

@@ -22,8 +22,10 @@ struct llm_figures {
     // Of the graph.
     int nodes, on_device; // that compute something; that the device says it computes
     int gaps;             // runs of nodes that it does not
+    int splits;           // runs of nodes of either, in a graph of llama.cpp's
     uint64_t macs;        // of the products
     uint64_t weights;     // bytes, in the form that the device keeps, of what the graph reads
+    uint64_t states;      // bytes of caches and of recurrent states, in a graph of llama.cpp's
     int n_left;           // reasons that are told
     struct llm_left left[LLM_LEFT];
     // Of a run that finds loaded what stays.

@@ -299,6 +299,10 @@ static enum status read_model(struct reader * r, struct model_file * out) {
     struct decoder * d = &out->model.decoder;
     text(r->gguf, "general.architecture", out->architecture, sizeof out->architecture);
     text(r->gguf, "general.name", out->name, sizeof out->name);
+    out->tensors = (uint64_t) gguf_get_n_tensors(r->gguf);
+    for (int64_t i = 0; i < gguf_get_n_tensors(r->gguf); i++) {
+        out->bytes += gguf_get_tensor_size(r->gguf, i);
+    }
     int a = 0;
     while (a < ARCHITECTURES && strcmp(architectures[a].name, out->architecture) != 0) {
         a++;
@@ -330,12 +334,7 @@ static enum status read_model(struct reader * r, struct model_file * out) {
     d->logits_cap = fraction(r, "final_logit_softcapping", 0);
     d->kv = GGML_TYPE_F16;
     st = read_head(r, out);
-    st = st == ST_OK ? read_layers(r, architectures[a].pattern, out) : st;
-    out->tensors = (uint64_t) gguf_get_n_tensors(r->gguf);
-    for (int64_t i = 0; i < gguf_get_n_tensors(r->gguf); i++) {
-        out->bytes += gguf_get_tensor_size(r->gguf, i);
-    }
-    return st;
+    return st == ST_OK ? read_layers(r, architectures[a].pattern, out) : st;
 }
 
 static void keep_quiet(enum ggml_log_level level, const char * line, void * user) {
@@ -355,17 +354,26 @@ enum status model_file_read(const char * path, struct model_file * out, struct e
         return error_set(err, ST_NOT_FOUND, "%s: %s", path, strerror(errno));
     }
     errno = 0;
-    int first = fgetc(file), why = errno;
+    char first[4] = "";
+    size_t n = fread(first, 1, sizeof first, file);
+    int why = errno;
     fclose(file);
-    if (first == EOF) {
+    if (n == 0) {
         return error_set(err, ST_INVALID, "%s: %s", path,
                          why ? strerror(why) : "no GGUF file: it is empty");
+    }
+    if (!memcmp(first, "lmgg", sizeof first)) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "%s: a file of ggml's older format, as whisper.cpp's models are, not "
+                         "GGUF; GGML_HSA_EXPLAIN=1 has its own program say what stays on the CPU",
+                         path);
     }
     ggml_log_set(keep_quiet, said);
     struct gguf_context * gguf = gguf_init_from_file(path, (struct gguf_init_params){true, NULL});
     ggml_log_set(NULL, NULL);
     if (!gguf) {
-        return error_set(err, ST_CORRUPT, "%s: no GGUF file%s%s", path, *said ? ": " : "", said);
+        return error_set(err, ST_CORRUPT, "%s: no GGUF file, or not a whole one%s%s; get it anew",
+                         path, *said ? ": " : "", said);
     }
     struct reader r = {.gguf = gguf, .path = path, .err = err};
     enum status st = read_model(&r, out);

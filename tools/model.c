@@ -6,6 +6,7 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ enum { JSON, RANGE, COUNT, LAYERS, WHOLE, FLAGS };
 static const char * const flags[FLAGS] = {"--json", "--range", "--count", "--layers", "--whole"};
 
 struct options {
-    const char *file, *arch, *context;
+    const char *file, *arch, *context, *llama;
     bool has[FLAGS];
 };
 
@@ -35,7 +36,8 @@ static int read_options(int argc, char ** argv, struct options * o) {
     enum aie_arch arch;
     *o = (struct options){.arch = "aie2", .context = "512"};
     for (int i = 1; i < argc; i++) {
-        bool takes = !strcmp(argv[i], "--arch") || !strcmp(argv[i], "--context");
+        bool takes = !strcmp(argv[i], "--arch") || !strcmp(argv[i], "--context") ||
+                     !strcmp(argv[i], "--llama");
         if (takes && i + 1 == argc) {
             return tool_usage(&model_subcommand, "%s wants a value", argv[i]);
         }
@@ -43,6 +45,8 @@ static int read_options(int argc, char ** argv, struct options * o) {
             o->arch = argv[++i];
         } else if (!strcmp(argv[i], "--context")) {
             o->context = argv[++i];
+        } else if (!strcmp(argv[i], "--llama")) {
+            o->llama = argv[++i];
         } else if (flag_of(argv[i]) < FLAGS) {
             o->has[flag_of(argv[i])] = true;
         } else if (o->file) {
@@ -71,19 +75,33 @@ static int read_options(int argc, char ** argv, struct options * o) {
     return EXIT_OK;
 }
 
-// On a terminal a line says that it computes, and for how long: a large model takes a minute.
-static bool wait_for(pid_t pid, int * status) {
-    enum { TICK_MS = 250 };
+static bool has_terminal(void) {
     const char * term = getenv("TERM");
-    if (!isatty(STDERR_FILENO) || (term && !strcmp(term, "dumb"))) {
+    return isatty(STDERR_FILENO) && !(term && !strcmp(term, "dumb"));
+}
+
+// Which part is computed, of how many, as the program beside this one last told.
+static void tell_part(int told, char text[32]) {
+    uint8_t part[2];
+    while (told >= 0 && read(told, part, sizeof part) == sizeof part) {
+        snprintf(text, 32, ", part %d of %d", part[0], part[1]);
+    }
+}
+
+// On a terminal a line says that it computes, and for how long: a large model takes a minute.
+static bool wait_for(pid_t pid, int told, int * status) {
+    enum { TICK_MS = 250 };
+    if (!has_terminal()) {
         return waitpid(pid, status, 0) == pid;
     }
     pid_t ended = 0;
+    char part[32] = "";
     for (int tick = 0; !ended; tick++) {
         ended = waitpid(pid, status, WNOHANG);
         if (!ended) {
             // What is printed next begins at the line's beginning, and is longer.
-            fprintf(stderr, "ggml-hsa model: computing, %d s\r", tick * TICK_MS / 1000);
+            tell_part(told, part);
+            fprintf(stderr, "ggml-hsa model: computing%s, %d s\r", part, tick * TICK_MS / 1000);
             nanosleep(&(struct timespec){.tv_nsec = TICK_MS * 1000 * 1000}, NULL);
         }
     }
@@ -95,11 +113,24 @@ static int run_helper(const char * helper, const char * plugin, const struct opt
                       bool quiet) {
     setenv("GGML_HSA_EMULATE", o->arch, 1);
     unsetenv("GGML_HSA_RUNTIME");
-    const char * words[5 + FLAGS] = {helper, plugin, o->file, o->context};
-    for (int i = 0, n = 4; i < FLAGS; i++) {
+    const char * words[9 + FLAGS] = {helper, plugin, o->file, o->context};
+    int n = 4;
+    for (int i = 0; i < FLAGS; i++) {
         if (o->has[i]) {
             words[n++] = flags[i];
         }
+    }
+    if (o->llama) {
+        words[n++] = "--llama";
+        words[n++] = o->llama;
+    }
+    char number[16];
+    int ends[2] = {-1, -1};
+    if (has_terminal() && pipe(ends) == 0) {
+        fcntl(ends[0], F_SETFL, O_NONBLOCK);
+        snprintf(number, sizeof number, "%d", ends[1]);
+        words[n++] = "--progress";
+        words[n] = number;
     }
     fflush(stdout);
     pid_t pid = fork();
@@ -111,14 +142,19 @@ static int run_helper(const char * helper, const char * plugin, const struct opt
         _exit(127);
     }
     int status = 0;
-    if (pid < 0 || !wait_for(pid, &status)) {
-        fprintf(stderr, "ggml-hsa model: %s: %s\n", helper, strerror(errno));
+    bool ended = pid > 0 && wait_for(pid, ends[0], &status);
+    int why = errno;
+    for (int i = 0; i < 2 && ends[i] >= 0; i++) {
+        close(ends[i]);
+    }
+    if (!ended) {
+        fprintf(stderr, "ggml-hsa model: %s: %s\n", helper, strerror(why));
         return EXIT_BAD_INPUT;
     }
     if (WIFSIGNALED(status)) {
         struct error err;
-        error_set(&err, ST_CORRUPT, "%.300s: reading it ended with signal %d", o->file,
-                  WTERMSIG(status));
+        error_set(&err, ST_CORRUPT, "%.300s: reading it ended with signal %d; is the file whole?",
+                  o->file, WTERMSIG(status));
         fprintf(stderr, "ggml-hsa model: %s\n", err.text);
         return EXIT_BAD_INPUT;
     }
@@ -156,14 +192,16 @@ const struct subcommand model_subcommand = {
     .summary = "what a language model would do on an NPU, without its weights",
     .help =
         "usage: ggml-hsa model FILE.gguf [--context N] [--arch ARCH] [--range]\n"
-        "                      [--count | --layers | --whole] [--json]\n\n"
+        "                      [--count | --layers | --whole] [--llama DIR] [--json]\n\n"
         "Reads what the file says of the model, and tells what of a token's graph runs where, in\n"
         "how many splits, what memory it takes, how many kernels, and how many tokens a second to\n"
         "expect. The token is computed on the emulated NPU with made-up weights, all layers and\n"
         "the head in one graph: all times are modelled. Where its weights are more than 3 GB, one\n"
         "layer of each kind and the head are, each by itself, and the rest is multiplied. The\n"
-        "file's weights are not read. Architectures: llama, qwen2, qwen3, qwen3moe, gpt-oss,\n"
-        "phi3, granite, gemma, gemma2, gemma3.\n\n"
+        "file's weights are not read.\n\n"
+        "Where llama.cpp's library is, the graph is llama.cpp's own, and every architecture that\n"
+        "it knows is known. Else the graph is made from the file's sizes: llama, qwen2, qwen3,\n"
+        "qwen3moe, gpt-oss, phi3, granite, gemma, gemma2, gemma3.\n\n"
         "  --context N   tokens that attention looks back at; 512\n"
         "  --arch ARCH   aie2 or aie2p\n"
         "  --range       under three clocks: what is known of the device's memory differs by so\n"
@@ -171,6 +209,8 @@ const struct subcommand model_subcommand = {
         "  --count       compute nothing: sizes, splits and bounds alone\n"
         "  --layers      one layer of each kind and the head, whatever the size: quicker\n"
         "  --whole       all layers in one graph, whatever the size: a quarter of an hour for 8B\n"
+        "  --llama DIR   where libllama.so is, of the llama.cpp that this was built beside; where\n"
+        "                the dynamic linker looks, if not told. `none`: do without it\n"
         "  --json        the same for programs\n\n"
         "example: ggml-hsa model stories260K.gguf --context 256\n\n"
         "Ends with 0, or 1 when the file cannot be read or computed.\n",
