@@ -28,7 +28,7 @@ _ggml_hsa() {
     local tool=$1 word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} sub= i
     COMPREPLY=()
     case $before in
-    --config | --record | --output-dir | --root | --compiler | --html)
+    --config | --record | --output-dir | --root | --compiler | --html | --llama)
         compopt -o filenames 2>/dev/null || : # asked by a test there is no completion to change
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
