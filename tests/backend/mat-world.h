@@ -36,22 +36,26 @@ static inline int unload(void ** state) {
     return 0;
 }
 
-static inline struct ggml_backend_hsa_stats stats(void) {
+// What the plugin adds to ggml's interface, as a program finds it; `to` is a pointer to a function.
+static inline void find_function(const char * name, void * to) {
     ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(dev);
-    void * address = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_stats");
+    void * address = ggml_backend_reg_get_proc_address(reg, name);
+    assert_non_null(address);
+    memcpy(to, &address, sizeof address);
+}
+
+static inline struct ggml_backend_hsa_stats stats(void) {
     ggml_backend_hsa_get_stats_t get_stats;
-    memcpy(&get_stats, &address, sizeof get_stats);
     struct ggml_backend_hsa_stats out;
+    find_function("ggml_backend_hsa_get_stats", &get_stats);
     assert_true(get_stats(dev, &out));
     return out;
 }
 
 static inline struct ggml_backend_hsa_counters counters(void) {
-    ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(dev);
-    void * address = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_counters");
     ggml_backend_hsa_get_counters_t get_counters;
-    memcpy(&get_counters, &address, sizeof get_counters);
     struct ggml_backend_hsa_counters out;
+    find_function("ggml_backend_hsa_get_counters", &get_counters);
     assert_true(get_counters(dev, &out));
     return out;
 }

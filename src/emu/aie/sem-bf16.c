@@ -242,7 +242,7 @@ bool sem_bf16_mac_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x, c
 
 // ---- one product to each lane ----
 
-#define ELEMENTS        plain_elements_4
+#define ELEMENTS        elements_4
 #define ELEMENTS_TARGET // what every host has
 #define ELEMENTS_WIDTH  4
 #include "emu/aie/sem-elements.h"
@@ -257,7 +257,7 @@ static uint64_t elements(uint8_t * out, const uint8_t * acc, const uint8_t * x, 
         return sem_x86_256_bf16_elements(out, acc, x, y, lanes, products, flip);
     }
 #endif
-    return plain_elements_4(out, acc, x, y, lanes, products, flip);
+    return elements_4(out, acc, x, y, lanes, products, flip);
 }
 
 static uint16_t factor_of(const uint8_t * v, int lane, int products, uint32_t flip) {

@@ -5,9 +5,8 @@
 // - A[i][k] of block b is in lane i + M * (b + blocks * (k / L)), element k % L, where L = K * M *
 //   blocks / 64 elements lie one behind the other in the registers of a lane; B[k][j] likewise.
 //   WMMA has all K of them in a lane (L = K) and every row once in each 16 lanes.
-// - D[i][j] of block b, and C: with H rows that stand one behind the other in the registers of a
-// lane
-//   (4; 1 for doubles and for WMMA), `across` the lanes one finds in turn `blocks_across` blocks
+// - D[i][j] of block b, and C: H rows stand one behind the other in the registers of a lane (4 of
+//   them; 1 for doubles and for WMMA). `across` the lanes one finds in turn `blocks_across` blocks
 //   and then `runs_across` runs of H rows; the others follow in the registers, runs first.
 //
 // How it is computed: EXEC and MODE are not looked at. Floats, doubles and xf32 (floats without

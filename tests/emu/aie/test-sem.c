@@ -170,7 +170,7 @@ static void eight_lanes(const struct tile * t, uint32_t flip, const uint32_t wan
     uint8_t *four = (uint8_t *) lanes[0], *eight = (uint8_t *) lanes[1];
     const uint8_t *x = (const uint8_t *) t->x, *y = (const uint8_t *) t->y;
     if (sem_x86_has_256()) {
-        uint64_t left = plain_elements_4(four, four, x, y, 32, 16, flip);
+        uint64_t left = elements_4(four, four, x, y, 32, 16, flip);
         assert_int_equal(sem_x86_256_bf16_elements(eight, eight, x, y, 32, 16, flip), left);
         for (int k = 0; k < 32; k++) {
             assert_int_equal(lanes[1][k], left >> k & 1 ? t->acc[k % 16] : want[k]);

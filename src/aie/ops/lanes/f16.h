@@ -3,9 +3,14 @@
 // normal number is rebiased there; a denormal one becomes a number when 2^-14 is added in its bits
 // and taken away as a float; infinity and NaN are rebiased twice, to exponent 255.
 //
-// Three programs do so, each in the registers that it has: to f32 in lanes of 32 bits
-// (lanes-edge.c), to one or two numbers of bf16 (convert.c), and to bf16 for scales of blocks
-// (aie2-quant-inreg.c).
+// Three programs do so. They share these numbers; their instructions differ with what they make and
+// with the registers that are free around them:
+//     lanes-edge.c        f32, exactly. Lanes have 32 bits, and values move between vectors and
+//                         accumulators as the expression around them asks
+//     convert.c           one or two numbers of bf16, from memory to memory. Registers are short,
+//                         and the raw numbers are loaded twice: for the magnitude and for the sign
+//     aie2-quant-inreg.c  one number of bf16, of a block's scale, from a register to a register:
+//                         there is nothing to load again, and the sign stays in one
 #pragma once
 
 enum {

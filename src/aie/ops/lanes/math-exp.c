@@ -1,5 +1,6 @@
 // math-exp: e^x and what is made of it. e^x = 2^n e^r with |r| <= ln(2)/2; 2^n is added to a
 // result's exponent at the very end, so that nothing on the way is too large or too small.
+// It is the program for results to the last bit; math-lanes.h says why there are two others.
 #include "math-lanes.h"
 
 const float math_exp_terms[] = {0.166665152f, 0.0416663773f, 0.0083693238f, 0.00139428687f};

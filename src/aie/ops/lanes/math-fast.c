@@ -1,5 +1,6 @@
 // math-fast: see the header. Every product is a few products of bf16 numbers, and which ones is
 // chosen term by term: what is an eighth of a sum has eight bits, what is all of it has sixteen.
+// math-lanes.h says why there are other programs for e^x.
 #include "math-fast.h"
 
 struct mask m_between(struct lanes * l, struct val x, uint32_t from, uint32_t to) {

@@ -185,9 +185,9 @@ static struct pair swapped(struct lanes * l, struct pair x, struct asm_reg half)
     return pair_in(d);
 }
 
-// e^-m = 2^n e^-r, r = m + n ln(2), as in math-exp.c, but with products of two pieces and a
-// polynomial made for a short path: 1 - r + r^2 ((1/2 - r/6) + r^2 ((1/24 - r/120) + r^2/720)).
-// Vectors go side by side and share what they load.
+// e^-m = 2^n e^-r, r = m + n ln(2). Unlike math-exp.c's, products are of two pieces and the
+// polynomial has a short path: 1 - r + r^2 ((1/2 - r/6) + r^2 ((1/24 - r/120) + r^2/720)). Vectors
+// go side by side and share what they load. math-lanes.h says what that is worth.
 struct exp_minus {
     int n_vals;
     struct pair unit;
