@@ -475,90 +475,140 @@ static int usage(const char * text, const char * word, const char * more) {
     return USAGE;
 }
 
+struct arguments {
+    const char *plugin, *op_word, *type, *shape, *svg, *sweep;
+    bool json;
+    const struct op * op;
+    struct node node;
+    long long low, high; // rows
+};
+
+static void read_words(int argc, char ** argv, struct arguments * a) {
+    *a = (struct arguments){
+        .plugin = argv[1], .op_word = argv[2], .type = argv[3], .shape = argv[4]};
+    for (int i = 5; i < argc; i++) {
+        a->json |= !strcmp(argv[i], "--json");
+        a->svg = !strcmp(argv[i], "--svg") && i + 1 < argc ? argv[i + 1] : a->svg;
+        a->sweep = !strcmp(argv[i], "--sweep") && i + 1 < argc ? argv[i + 1] : a->sweep;
+    }
+    a->node = (struct node){.n = {1, 1, 1, 1, 1}};
+}
+
+static int find_op(struct arguments * a) {
+    struct nearest near = {0};
+    char hint[WORDS_HINT];
+    a->op = op_named(a->op_word, &near);
+    if (a->op) {
+        return OK;
+    }
+    usage("no op", a->op_word, words_hint(&near, hint));
+    fprintf(stderr, "ops:");
+    for (int i = 0; i < OPS; i++) {
+        fprintf(stderr, " %s", ops[i].name);
+    }
+    fprintf(stderr, ", and ggml's unary and GLU ops\n");
+    return USAGE;
+}
+
+// One datatype, or two with a dash between them.
+static int find_types(struct arguments * a) {
+    struct node * p = &a->node;
+    size_t first = strcspn(a->type, "-");
+    const char * second = a->type[first] ? a->type + first + 1 : NULL;
+    bool known = type_named(a->type, first, &p->type);
+    if (known && second) {
+        known = type_named(second, strlen(second), &p->to);
+    } else {
+        p->to = p->type;
+    }
+    if (!known) {
+        usage("no datatype", a->type, "");
+        print_types();
+    }
+    return known ? OK : USAGE;
+}
+
+static int read_shape(struct arguments * a) {
+    const struct op * op = a->op;
+    struct node * p = &a->node;
+    char of[64], more[128];
+    snprintf(of, sizeof of, "no shape of %.40s", a->op_word);
+    int most = op->shape ? op->numbers : 4;
+    int n = numbers(a->shape, op->shape ? ',' : 'x', p->n, most);
+    if (op->shape ? n != most : n == 0) {
+        snprintf(more, sizeof more, ": %s",
+                 op->shape ? op->shape : "up to four numbers, innermost first, as in 1024x1024");
+        return usage(of, a->shape, more);
+    }
+    int64_t block = ggml_blck_size(p->type),
+            row = p->n[op->make == mul_mat || op->make == mul_mat_id ? 2 : 0];
+    if (row % block) {
+        snprintf(more, sizeof more, ": a row of %.32s is a multiple of %lld", a->type,
+                 (long long) block);
+        return usage(of, a->shape, more);
+    }
+    a->low = a->high = p->n[op->rows];
+    if (a->sweep && (sscanf(a->sweep, "rows=%lld..%lld", &a->low, &a->high) != 2 || a->low < 1 ||
+                     a->high < a->low || a->high > 1 << 20)) {
+        return usage("no such sweep", a->sweep, ": rows=A..B, as in rows=1..512");
+    }
+    return OK;
+}
+
+// Rows from low to high, twice as many each time. What is wrong, or NULL.
+static const char * measure_all(struct llm_device * device, struct arguments * a,
+                                struct figures f[MOST_POINTS], int * points) {
+    const char * why = NULL;
+    for (int64_t at = a->low; !why && *points < MOST_POINTS;
+         at = 2 * at < a->high ? 2 * at : a->high) {
+        a->node.n[a->op->rows] = at;
+        f[*points].at = at;
+        why = measure(device, a->op, a->node, &f[*points]);
+        *points += !why;
+        if (at == a->high) {
+            break;
+        }
+    }
+    return why;
+}
+
+static int tell_all(const struct arguments * a, struct figures f[MOST_POINTS], int points) {
+    int status = OK;
+    if (a->json) {
+        status = print_json(a->op_word, a->type, a->shape, f, points);
+    } else if (a->sweep) {
+        print_sweep(a->op_word, a->type, a->shape, f, points);
+    } else {
+        print_text(a->op_word, a->type, a->shape, f);
+    }
+    if (a->svg && status == OK) {
+        char title[160];
+        snprintf(title, sizeof title, "%.32s %.32s %.60s", a->op_word, a->type, a->shape);
+        status = draw(a->svg, title, f, points);
+    }
+    return status;
+}
+
 int main(int argc, char ** argv) {
     if (argc < 5) {
         fprintf(stderr, "ggml-hsa-bench-op is run by `ggml-hsa bench`\n");
         return USAGE;
     }
-    const char *op_word = argv[2], *type = argv[3], *shape = argv[4], *svg = NULL, *sweep = NULL;
-    bool json = false;
-    for (int i = 5; i < argc; i++) {
-        json |= !strcmp(argv[i], "--json");
-        svg = !strcmp(argv[i], "--svg") && i + 1 < argc ? argv[i + 1] : svg;
-        sweep = !strcmp(argv[i], "--sweep") && i + 1 < argc ? argv[i + 1] : sweep;
-    }
-    struct nearest near = {0};
-    char hint[WORDS_HINT];
-    const struct op * op = op_named(op_word, &near);
-    if (!op) {
-        usage("no op", op_word, words_hint(&near, hint));
-        fprintf(stderr, "ops:");
-        for (int i = 0; i < OPS; i++) {
-            fprintf(stderr, " %s", ops[i].name);
-        }
-        fprintf(stderr, ", and ggml's unary and GLU ops\n");
+    struct arguments a;
+    read_words(argc, argv, &a);
+    if (find_op(&a) != OK || find_types(&a) != OK || read_shape(&a) != OK) {
         return USAGE;
-    }
-    struct node p = {.n = {1, 1, 1, 1, 1}};
-    size_t first = strcspn(type, "-");
-    if (!type_named(type, first, &p.type) ||
-        !(type[first] ? type_named(type + first + 1, strlen(type + first + 1), &p.to)
-                      : (p.to = p.type, true))) {
-        usage("no datatype", type, "");
-        print_types();
-        return USAGE;
-    }
-    char of[64];
-    snprintf(of, sizeof of, "no shape of %.40s", op_word);
-    int most = op->shape ? op->numbers : 4;
-    int n = numbers(shape, op->shape ? ',' : 'x', p.n, most);
-    if (op->shape ? n != most : n == 0) {
-        char more[128];
-        snprintf(more, sizeof more, ": %s",
-                 op->shape ? op->shape : "up to four numbers, innermost first, as in 1024x1024");
-        return usage(of, shape, more);
-    }
-    int64_t block = ggml_blck_size(p.type),
-            row = p.n[op->make == mul_mat || op->make == mul_mat_id ? 2 : 0];
-    if (row % block) {
-        char more[96];
-        snprintf(more, sizeof more, ": a row of %s is a multiple of %lld", type, (long long) block);
-        return usage(of, shape, more);
-    }
-    long long low = p.n[op->rows], high = low;
-    if (sweep && (sscanf(sweep, "rows=%lld..%lld", &low, &high) != 2 || low < 1 || high < low ||
-                  high > 1 << 20)) {
-        return usage("no such sweep", sweep, ": rows=A..B, as in rows=1..512");
     }
     struct llm_device device;
-    const char * why = llm_open(argv[1], &device);
     static struct figures f[MOST_POINTS];
     int points = 0;
-    for (int64_t at = low; !why && points < MOST_POINTS; at = 2 * at < high ? 2 * at : high) {
-        p.n[op->rows] = at;
-        f[points].at = at;
-        why = measure(&device, op, p, &f[points]);
-        points += !why;
-        if (at == high) {
-            break;
-        }
-    }
+    const char * why = llm_open(a.plugin, &device);
+    why = why ? why : measure_all(&device, &a, f, &points);
     if (why) {
-        fprintf(stderr, "ggml-hsa bench: %s %s %s: %s\n", op_word, type, shape, why);
+        fprintf(stderr, "ggml-hsa bench: %s %s %s: %s\n", a.op_word, a.type, a.shape, why);
         return FAILED;
     }
-    int status = OK;
-    if (json) {
-        status = print_json(op_word, type, shape, f, points);
-    } else {
-        (sweep ? (void) print_sweep(op_word, type, shape, f, points)
-               : print_text(op_word, type, shape, f));
-    }
-    if (svg && status == OK) {
-        char title[160];
-        snprintf(title, sizeof title, "%.32s %.32s %.60s", op_word, type, shape);
-        status = draw(svg, title, f, points);
-    }
+    int status = tell_all(&a, f, points);
     llm_close(&device);
     if (fflush(stdout) || ferror(stdout)) {
         perror("ggml-hsa bench: standard output");
