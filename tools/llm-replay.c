@@ -6,6 +6,7 @@
 // in the names of its weights ("blk.7.") and of the nodes that llama.cpp names ("ffn_out-7").
 #include "llm-replay.h"
 
+#include "base/base.h"
 #include "ggml-alloc.h"
 #include "llm-graph.h"
 
@@ -74,28 +75,20 @@ struct part { // nodes that follow each other
     double times;    // how many are like it; 0: one before it is
 };
 
-static uint64_t digest_add(uint64_t digest, const void * data, size_t size) { // FNV-1a
-    const uint8_t * at = data;
-    for (size_t i = 0; i < size; i++) {
-        digest = (digest ^ at[i]) * 0x100000001b3u;
-    }
-    return digest;
-}
-
 static uint64_t digest_tensor(uint64_t digest, const struct ggml_tensor * t) {
     bool weight = is_weight(root_of(t));
-    digest = digest_add(digest, &t->type, sizeof t->type);
-    digest = digest_add(digest, t->ne, sizeof t->ne);
-    digest = digest_add(digest, t->nb, sizeof t->nb);
-    return digest_add(digest, &weight, sizeof weight);
+    digest = fnv_add(digest, &t->type, sizeof t->type);
+    digest = fnv_add(digest, t->ne, sizeof t->ne);
+    digest = fnv_add(digest, t->nb, sizeof t->nb);
+    return fnv_add(digest, &weight, sizeof weight);
 }
 
 static uint64_t digest_part(struct ggml_cgraph * graph, const struct part * p) {
-    uint64_t digest = 0xcbf29ce484222325u;
+    uint64_t digest = FNV_BEGIN;
     for (int i = p->first; i < p->end; i++) {
         const struct ggml_tensor * t = ggml_graph_node(graph, i);
-        digest = digest_add(digest, &t->op, sizeof t->op);
-        digest = digest_add(digest, t->op_params, sizeof t->op_params);
+        digest = fnv_add(digest, &t->op, sizeof t->op);
+        digest = fnv_add(digest, t->op_params, sizeof t->op_params);
         digest = digest_tensor(digest, t);
         for (int k = 0; k < GGML_MAX_SRC && t->src[k]; k++) {
             digest = digest_tensor(digest, t->src[k]);

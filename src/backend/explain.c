@@ -53,11 +53,8 @@ void explain_node(struct buf * b, const struct ggml_tensor * node) {
     add_tensor(b, node);
 }
 
-static uint64_t hash_of(const struct buf * b) { // FNV-1a
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < b->size; i++) {
-        h = (h ^ b->data[i]) * 0x100000001b3u;
-    }
+static uint64_t hash_of(const struct buf * b) {
+    uint64_t h = fnv_add(FNV_BEGIN, b->data, b->size);
     return h ? h : 1;
 }
 

@@ -95,6 +95,17 @@ static inline void store_u64(void * p, uint64_t v) {
     store_u32((uint8_t *) p + 4, (uint32_t) (v >> 32));
 }
 
+// FNV-1a, for tables of this process: not for what strangers choose, nor for what is kept. `hash`
+// is of what came before, and FNV_BEGIN where nothing did.
+#define FNV_BEGIN 0xcbf29ce484222325u
+
+static inline uint64_t fnv_add(uint64_t hash, const void * data, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        hash = (hash ^ ((const uint8_t *) data)[i]) * 0x100000001b3u;
+    }
+    return hash;
+}
+
 // Bits hi..lo of v.
 static inline uint32_t bits(uint32_t v, unsigned hi, unsigned lo) {
     return (v >> lo) & (uint32_t) ((1ull << (hi - lo + 1)) - 1);
