@@ -22,6 +22,7 @@ enum { // by the sources of ops.def
     FAMILY_OF_pair_ops = KERNEL_ELEMENTWISE,
     FAMILY_OF_move_ops = KERNEL_MOVE,
     FAMILY_OF_attention_ops = KERNEL_ATTENTION,
+    FAMILY_OF_task_ops = KERNEL_TASK,
 };
 
 static const struct kernel_op_info op_infos[KERNEL_OP_COUNT] = {

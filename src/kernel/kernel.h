@@ -21,6 +21,7 @@ enum kernel_family {
     KERNEL_CONVERSION,
     KERNEL_MOVE, // the same numbers elsewhere, in another layout or datatype
     KERNEL_ATTENTION,
+    KERNEL_TASK, // on the PDI of products of many rows
     KERNEL_FAMILIES,
 };
 

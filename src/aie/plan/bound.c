@@ -100,3 +100,11 @@ uint64_t bound_host(const struct kernel_spec * spec) {
     return (uint64_t) t->start +
            passed * (uint64_t) (long_runs ? 1 : SHORT_RUNS) / (uint64_t) t->memory_bytes;
 }
+
+uint64_t bound_likely(const struct kernel_spec * spec, int edges) {
+    int64_t bytes = tensor_elements(&spec->output) * dtype_size(spec->output.dtype);
+    for (int i = 0; i < spec->n_inputs; i++) {
+        bytes += tensor_elements(&spec->inputs[i]) * dtype_size(spec->inputs[i].dtype);
+    }
+    return (uint64_t) (bytes * 10 / aie_times(spec->arch)->likely.memory_tenths + edges);
+}

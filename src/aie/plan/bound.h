@@ -36,3 +36,6 @@ uint64_t bound_scattered(const struct kernel_spec * spec, const struct aie_word_
 bool bound_looks_up(enum kernel_blocks b);
 // The cycles that host memory takes for all operands.
 uint64_t bound_host(const struct kernel_spec * spec);
+// About the least that a kernel takes, for choosing between kernels: what host memory takes for its
+// operands, and so many cycles at its edges.
+uint64_t bound_likely(const struct kernel_spec * spec, int edges);

@@ -24,6 +24,7 @@ static const struct aie_family families[KERNEL_FAMILIES] = {
     [KERNEL_CONVERSION] = {convert_plan, convert_bound, convert_stream},
     [KERNEL_MOVE] = {move_plan, move_bound, move_stream},
     [KERNEL_ATTENTION] = {attention_plan, attention_bound, attention_stream},
+    [KERNEL_TASK] = {task_plan, task_bound, task_stream},
 };
 
 static const struct aie_family * family_of(enum kernel_op op) {
@@ -35,6 +36,7 @@ static bool has_family(const struct aie_target * t, enum kernel_family family) {
     case KERNEL_ROWS:
         return t->has_rows;
     case KERNEL_PRODUCT:
+    case KERNEL_TASK:
         return t->has_products;
     case KERNEL_CONVERSION:
     case KERNEL_ATTENTION: // which converts, too
@@ -83,6 +85,11 @@ uint64_t aie_likely(const struct kernel_spec * spec) {
         return mul_mat_likely(spec);
     case KERNEL_CONVERSION:
         return convert_likely(spec);
+    case KERNEL_TASK:
+        return task_likely(spec);
+    case KERNEL_ELEMENTWISE:
+    case KERNEL_ROWS:
+        return bound_likely(spec, aie_times(spec->arch)->likely.edges);
     default:
         return aie_cycles(spec);
     }

@@ -14,6 +14,7 @@
 #include "aie/ops/move/move.h"
 #include "aie/ops/mul-mat/mul-mat-plan.h"
 #include "aie/ops/rows/rows-plan.h"
+#include "aie/ops/tasks/tasks.h"
 
 struct aie_plan {
     struct kernel_spec spec;
@@ -28,6 +29,7 @@ struct aie_plan {
         struct unpack_plan unpack;
         struct move_plan move;
         struct at_plan attention;
+        struct task_plan task;
     } of;
 };
 

@@ -78,6 +78,7 @@ static enum dtype dtype_of(const struct kernel_spec * spec) {
     case KERNEL_PRODUCT:
         return first == DTYPE_I8 || first == DTYPE_I16 ? first : DTYPE_BF16;
     case KERNEL_CONVERSION:
+    case KERNEL_TASK:
         return DTYPE_BF16;
     default:
         return DTYPE_F32;

@@ -129,6 +129,20 @@ static int visit_unpacking(enum kernel_blocks kind, int64_t rows, int64_t k, vis
     return count;
 }
 
+static int visit_task(enum kernel_op op, int64_t row, int64_t rows, visit_fn visit, void * user) {
+    int count = 0;
+    bool norm = op == KERNEL_OP_TASK_RMS_NORM_MUL;
+    struct tensor all = tensor_contiguous(DTYPE_F32, (const int64_t[4]){row, rows, 1, 1});
+    struct tensor one = tensor_contiguous(DTYPE_F32, (const int64_t[4]){row, 1, 1, 1});
+    struct kernel_spec s = {.op = op,
+                            .arch = every_arch,
+                            .n_inputs = 2,
+                            .inputs = {all, norm ? one : all},
+                            .output = all};
+    visit_one(visit, user, &s, &count);
+    return count;
+}
+
 static int visit_all(visit_fn visit, void * user) {
     static const int64_t shapes[][4] = {{1024, 16, 1, 1}, {33, 5, 3, 2}, {1, 1, 1, 1}};
     static const int64_t products[][3] = {
@@ -137,7 +151,8 @@ static int visit_all(visit_fn visit, void * user) {
         {64, 32, 8, 1, 4096}, {128, 8, 2, 35, 512}, {40, 6, 3, 2, 114}, {576, 4, 1, 1, 80}};
     int n = 0;
     for (int op = 0; op < KERNEL_OP_COUNT; op++) {
-        for (int t = 0; t < DTYPE_COUNT; t++) {
+        bool task = kernel_op_info((enum kernel_op) op)->family == KERNEL_TASK;
+        for (int t = 0; t < DTYPE_COUNT && !task; t++) {
             for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
                 n += visit_op((enum kernel_op) op, (enum dtype) t, shapes[i], visit, user);
             }
@@ -157,6 +172,9 @@ static int visit_all(visit_fn visit, void * user) {
         n += visit_blocks((enum kernel_blocks) kind, 4096, 1, 512, visit, user);
         n += visit_blocks((enum kernel_blocks) kind, 5, 3, 64, visit, user);
         n += visit_unpacking((enum kernel_blocks) kind, 100, 512, visit, user);
+    }
+    for (int op = KERNEL_OP_TASK_ADD; op <= KERNEL_OP_TASK_RMS_NORM_MUL; op++) {
+        n += visit_task((enum kernel_op) op, 896, 17, visit, user);
     }
     return n;
 }

@@ -76,6 +76,7 @@ static enum status kernels_run(struct hsa_stream * s, struct ggml_tensor * node,
     if (st != ST_OK || p.n == 0) {
         return st;
     }
+    task_place(s, &p);
     // A kernel that cannot be made must fail before another one wrote to what it reads.
     struct store_kernel * kernel;
     if (p.n > p.chunk && p.n % p.chunk) {
@@ -263,6 +264,7 @@ static void scratch_reset(struct hsa_stream * s) {
     memset(s->npu->recent, 0, sizeof s->npu->recent);
     memset(s->npu->ropes, 0, sizeof s->npu->ropes);
     steps_room_reset(s);
+    s->npu->on_tasks = false;
     s->npu->on_decoder = false; // at the end of a graph, or where one wants more than there is
 }
 

@@ -158,6 +158,7 @@ enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct
     if (st == ST_OK) { // one that was refused has touched nothing: the CPU may compute the node
         s->sent++;
         sent->on_decoder = kernel->decoder != STORE_NO_DECODER;
+        sent->on_tasks = kernel->tasks;
         atomic_fetch_add(&s->device->dispatches, 1);
     }
     return st;

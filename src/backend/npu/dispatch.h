@@ -44,6 +44,7 @@ struct npu_stream {
     struct join * join;                // kernels that wait to be sent together; NULL: none do
     const struct join_gather * gather; // of what is sent now (join_add); NULL: none
     bool on_decoder;  // the last kernel of this graph was one of the decoder's PDIs
+    bool on_tasks;    // it was one of a PDI that has tasks beside its products
     size_t n_written; // what was written since the last wait; more than there is room for: anything
     struct {
         const char *begin, *end;
@@ -104,6 +105,11 @@ bool add_id_is(const struct ggml_tensor * node);
 enum status add_id_check(struct hsa_device * device, const struct ggml_tensor * node,
                          struct error * err);
 enum status add_id_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
+
+// ---- tasks.c ----
+
+// Has the plan's kernel run where the products before it did, where that pays.
+void task_place(const struct hsa_stream * s, struct plan * p);
 
 // ---- small.c ----
 

@@ -106,7 +106,8 @@ static uint64_t kind_of(const struct ggml_tensor * t) {
            (uint64_t) ((uintptr_t) t->data % BUFFER_ALIGNMENT) << 40;
 }
 
-static void make_key(struct key * k, const struct ggml_tensor * node) {
+// on_tasks: what the array has by then, see tasks.c.
+static void make_key(struct key * k, const struct ggml_tensor * node, bool on_tasks) {
     const char *begin[MOST_TENSORS], *end[MOST_TENSORS];
     int n = 0;
     k->n = 0;
@@ -115,7 +116,7 @@ static void make_key(struct key * k, const struct ggml_tensor * node) {
     for (int i = 0; i < MOST_TENSORS; i++) {
         present |= (uint64_t) (tensor_at(node, i) != NULL) << i;
     }
-    put(k, (uint64_t) node->op | present << 32);
+    put(k, (uint64_t) node->op | (uint64_t) on_tasks << 31 | present << 32);
     for (int i = 0; i < PARAM_WORDS; i++) {
         uint64_t word;
         memcpy(&word, (const char *) node->op_params + 8 * i, sizeof word);
@@ -366,7 +367,7 @@ enum status kept_node(struct hsa_stream * s, const struct ggml_tensor * node, bo
         return ST_OK;
     }
     k->entry = NULL;
-    make_key(&k->key, node);
+    make_key(&k->key, node, s->npu->on_tasks);
     struct entry * e = find(k, &k->key);
     if (e && e->kernels) {
         enum status st = replay(s, node, e, done, err);

@@ -17,8 +17,8 @@
 enum {
     MAX_PROGRAMS = 128,
     // What is reached.
-    MOST_SHARED = 15,    // that several ops run on
-    MOST_SHARED_F32 = 5, // of ops whose first input is f32
+    MOST_SHARED = 16,    // that several ops run on
+    MOST_SHARED_F32 = 6, // of ops whose first input is f32: gemm's among them, for its tasks
     MOST_DECODER = 1,    // of what a decoder layer has, and its products of few rows
 };
 

@@ -424,7 +424,6 @@ static void write_loop(struct program * w, const struct ew_loop * loop) {
     int unroll = ew_unroll(loop->op, arch, t, w->exact);
     lanes_set_vectors(&w->lanes,
                       !loop->stage && ew_is_doubled(loop->op, arch, t, w->exact) ? unroll : 1);
-    choose_page(w, loop->op);
     lanes_set_fast(&w->lanes, ew_fast(loop->op, t, w->exact));
     if (loop->op->native) {
         native_prepare(&w->lanes, loop->op->op);
@@ -455,6 +454,13 @@ static void write_loop(struct program * w, const struct ew_loop * loop) {
     }
     lanes_let_go(&w->lanes);
     lanes_set_vectors(&w->lanes, 1);
+}
+
+void ew_loop_with(struct lanes * l, enum kernel_op op, struct asm_reg trips, struct asm_reg pa,
+                  struct asm_reg pb, struct asm_reg pout) {
+    struct program w = {.lanes = *l, .p = l->p, .trips = trips, .pa = pa, .pb = pb, .pout = pout};
+    write_loop(&w, &(struct ew_loop){.op = ew_find(op, l->dtype)});
+    *l = w.lanes;
 }
 
 // Out last: its arrival is what the instruction stream waits for, and by then all is done.
@@ -554,6 +560,7 @@ static void write_program(struct program * w, enum dtype t) {
     chunk_end(w, again, wait);
     for (int i = 0; i < w->n_loops; i++) {
         asm_label(w->p, w->labels[i]);
+        choose_page(w, w->loops[i].op);
         write_loop(w, &w->loops[i]);
         asm_jump(w->p, done);
     }

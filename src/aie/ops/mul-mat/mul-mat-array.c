@@ -69,7 +69,8 @@ static void route(struct array * a, int col, int row, int channel, int to_col, i
                 &(struct array_port){to_col, to_row, to_channel}, 1);
 }
 
-static void route_gemm(struct array * a, const struct mm_plan * p, int col) {
+// tasks: rows of a come by every column, for what is no product (tasks.h).
+static void route_gemm(struct array * a, const struct mm_plan * p, int col, bool tasks) {
     struct array_port along[ARRAY_COLUMNS_MOST], up[MMP_CORE_ROWS_GEMM];
     const struct mm_ways * w = &mm_gemm_ways;
     for (int i = 0; i < p->columns; i++) {
@@ -80,7 +81,7 @@ static void route_gemm(struct array * a, const struct mm_plan * p, int col) {
         route(a, col, ARRAY_ROW_CORE + i, 0, col, ARRAY_ROW_MEM, w->tiles_in + i);
     }
     for (int i = 0; i < 2; i++) {
-        if (i > 0 || mm_plan_brings_y(p, col)) {
+        if (i > 0 || tasks || mm_plan_brings_y(p, col)) {
             route(a, col, ARRAY_ROW_SHIM, i, col, ARRAY_ROW_MEM, MEM_IN + i);
         }
         if (i < mm_plan_ways(p)) {
@@ -131,7 +132,7 @@ enum status mul_mat_pdi(const struct aie_program * of, enum aie_arch arch, int c
             array_core(&a, col, ARRAY_ROW_CORE + i, program);
             standing_bds(&a, &any, col, ARRAY_ROW_CORE + i);
         }
-        route_gemm(&a, &any, col);
+        route_gemm(&a, &any, col, of->code == AIE_CODE_GEMM && mm_has_tasks(any.t));
     }
     return array_end(&a, pdi, size, err);
 }

@@ -8,6 +8,7 @@
 
 #include "aie/ops/blocks/blocks.h"
 #include "aie/ops/convert/convert.h"
+#include "aie/ops/tasks/tasks.h"
 #include "aie/verbs/verbs.h"
 
 #include <string.h>
@@ -647,6 +648,26 @@ static void multiply_many(struct program * w, int end) {
     asm_jump(p, end);
 }
 
+// What is no product (tasks.h); then goes to the label.
+static void between_products(struct program * w, int end) {
+    const struct mm_block * b = &w->block;
+    struct task_lent lent = {.units = w->tiles,
+                             .trips = w->trips,
+                             .factor = w->slices,
+                             .add = w->row,
+                             .x = w->x,
+                             .y = w->y,
+                             .c = w->c,
+                             .which = w->number,
+                             .one = w->one,
+                             .minus_one = w->minus_one,
+                             .pointers = {b->x, b->y, b->to[0], b->from[0], b->from[1]}};
+    set(w, w->x, address(w, MM_X));
+    set(w, w->y, address(w, MM_Y));
+    set(w, w->c, address(w, MM_C));
+    tasks_write(w->p, &lent, end);
+}
+
 // All tiles, slice by slice; then goes to the label.
 static void multiply(struct program * w, int end) {
     struct asm_program * p = w->p;
@@ -732,12 +753,15 @@ static void multiply(struct program * w, int end) {
     asm_jump_if_nonzero(p, w->tiles, tile);
     asm_jump(p, end);
     if (w->has_tasks) {
-        int blocks_of_y = asm_label_new(p);
+        int blocks_of_y = asm_label_new(p), tasks = asm_label_new(p);
         asm_label(p, many);
         emit_add_small(p, w->number, w->many, -MM_MANY_CONVERTS);
         asm_jump_if_nonzero(p, w->number, blocks_of_y);
         convert_many(w, end);
         asm_label(p, blocks_of_y);
+        set(w, w->number, MM_MANY_TASK);
+        emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->many);
+        asm_jump_if_nonzero(p, w->number, tasks);
         // What loops want for themselves; every run sets it.
         asm_release(p, w->xy_other);
         asm_release(p, w->c_other);
@@ -748,6 +772,9 @@ static void multiply(struct program * w, int end) {
         } else {
             multiply_many(w, end);
         }
+        asm_label(p, tasks);
+        read_number(w, MM_PARAM_MANY);
+        between_products(w, end);
     }
 }
 

@@ -27,12 +27,18 @@ static bool is_doubled(const struct rows_writer * w) {
     return w->fast && wide_is_there(asm_target(w->p));
 }
 
+// What the pointer walks, less the mean.
+static struct val deviation(struct rows_writer * w, struct val mean) {
+    struct val x = lanes_load(&w->lanes, w->pa, MEM_A, false);
+    return w->no_mean ? x : f_sub(&w->lanes, x, mean);
+}
+
 // One value of two vectors a trip (lanes_set_vectors), whose square is two sums.
 static void square_doubled(struct rows_writer * w) {
     struct lanes * l = &w->lanes;
     lanes_set_vectors(l, 2);
     struct val mean = lanes_get(RW_SLOT_MEAN);
-    struct val d = f_sub(l, lanes_load(l, w->pa, MEM_A, false), mean);
+    struct val d = deviation(w, mean);
     struct pair d12 = p_halves(l, d);
     struct val square = p_mac(l, p_mul(l, d12, p_swapped(l, d12)), d12, d12);
     lanes_x(l, &square);
@@ -42,16 +48,18 @@ static void square_doubled(struct rows_writer * w) {
     }
 }
 
-static void square_loop(struct rows_writer * w) {
+void rows_norm_squares(struct rows_writer * w) {
     if (is_doubled(w)) {
         square_doubled(w);
         return;
     }
     struct lanes * l = &w->lanes;
     struct val mean = lanes_get(RW_SLOT_MEAN);
-    lanes_bm(l, &mean);
+    if (!w->no_mean) {
+        lanes_bm(l, &mean);
+    }
     for (int i = 0; i < 2; i++) {
-        struct val d = f_sub(l, lanes_load(l, w->pa, MEM_A, false), mean);
+        struct val d = deviation(w, mean);
         if (w->fast) {
             struct pair d12 = p_halves(l, d);
             rows_sum(w, i, p_mac(l, p_mul(l, d12, p_swapped(l, d12)), d12, d12));
@@ -70,7 +78,7 @@ static void scale_doubled(struct rows_writer * w, bool weighted) {
     }
     lanes_set_vectors(l, 2);
     struct val mean = lanes_get(RW_SLOT_MEAN);
-    struct val d = f_sub(l, lanes_load(l, w->pa, MEM_A, false), mean);
+    struct val d = deviation(w, mean);
     struct pair d12 = p_halves(l, d), second = p_same(pieces[1]);
     struct val y = p_mac(l, p_mul(l, d12, second), d12, p_same(pieces[0]));
     if (weighted) {
@@ -80,14 +88,16 @@ static void scale_doubled(struct rows_writer * w, bool weighted) {
     lanes_set_vectors(l, 1);
 }
 
-static void scale_loop(struct rows_writer * w, bool weighted) {
+void rows_norm_scale(struct rows_writer * w, bool weighted) {
     if (is_doubled(w)) {
         scale_doubled(w, weighted);
         return;
     }
     struct lanes * l = &w->lanes;
     struct val mean = lanes_get(RW_SLOT_MEAN);
-    lanes_bm(l, &mean);
+    if (!w->no_mean) {
+        lanes_bm(l, &mean);
+    }
     struct pair first = {.none = false}, second = first;
     struct factor scale = {0};
     if (w->fast) {
@@ -97,7 +107,7 @@ static void scale_loop(struct rows_writer * w, bool weighted) {
         scale = rows_get_factor(w, RW_SLOT_FACTOR);
     }
     for (int i = 0; i < 2; i++) {
-        struct val d = f_sub(l, lanes_load(l, w->pa, MEM_A, false), mean), y;
+        struct val d = deviation(w, mean), y;
         if (w->fast) {
             struct pair d12 = p_halves(l, d);
             y = p_mac(l, p_mul(l, d12, second), d12, first);
@@ -121,7 +131,7 @@ static void square_pass(struct rows_writer * w, int entry, int next) {
     rows_fill(w, w->row_a, MEM_A, lanes_get(RW_SLOT_MEAN));
     rows_clear_sums(w);
     asm_loop_begin(w->p, w->trips);
-    square_loop(w);
+    rows_norm_squares(w);
     asm_loop_end(w->p);
     rows_keep_sums(w);
     struct val s = f_mul(l, rows_summed(w), k_param(l, RW_ARG_FACTOR));
@@ -144,7 +154,7 @@ static void scale_pass(struct rows_writer * w, int body) {
             asm_label(w->p, weighted);
         }
         asm_loop_begin(w->p, w->trips);
-        scale_loop(w, i);
+        rows_norm_scale(w, i);
         asm_loop_end(w->p);
         asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
         rows_end(w, w->wait);

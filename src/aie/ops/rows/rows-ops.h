@@ -44,6 +44,10 @@ void rows_exp_minus(struct lanes * l, int n_vals, const struct val m[], struct v
 enum { ROWS_NO_KEY = INT32_MIN, ROWS_NAN_BITS = INT32_MAX };
 struct val rows_order_key(struct lanes * l, struct val x);
 
+// A trip of a norm's loops: squares are summed, and what is scaled by the factor that is kept in
+// RW_SLOT_FACTOR, and by weights, is stored.
+void rows_norm_squares(struct rows_writer * w);
+void rows_norm_scale(struct rows_writer * w, bool weighted);
 void rows_norm(struct rows_writer * w, int norm_entry, int rms_entry);
 void rows_prepare_halves(struct rows_writer * w);
 void rows_soft_max(struct rows_writer * w, int entry);

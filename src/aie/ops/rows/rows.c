@@ -12,9 +12,6 @@
 
 #include <string.h>
 
-#define NO_CONSTANT                                                                                \
-    0x7fdeadadu // a NaN that nobody asks for: what stands in slots that are not constants
-
 void rows_set(struct rows_writer * w, struct asm_reg r, int32_t value) {
     emit_set(w->p, r, value);
 }
@@ -310,7 +307,7 @@ static void write_program(struct rows_writer * w) {
     lanes_begin(&w->lanes, p, DTYPE_F32, w->fast, rows_address(w, RW_POOL));
     emit_spill_to(p, MEM_SPILLS, rows_address(w, RW_SPILLS), 64);
     for (int i = LANES_PARAMS; i < RW_SLOT_MORE_CONSTS; i++) {
-        w->lanes.consts[i] = NO_CONSTANT;
+        w->lanes.consts[i] = RW_NO_CONSTANT;
     }
     w->lanes.n_consts = program->first_const;
     w->lanes.hole = RW_SLOT_PARAMS;

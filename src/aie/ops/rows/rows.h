@@ -94,6 +94,9 @@ enum {
 };
 _Static_assert(RW_PARAM_COUNT <= 48, "the parameters stand within their slots");
 
+// A NaN that nobody asks for: what stands for slots that are not constants.
+#define RW_NO_CONSTANT 0x7fdeadadu
+
 enum rows_b_kind { RW_B_NONE, RW_B_F32, RW_B_F16 };
 
 enum {
@@ -178,6 +181,7 @@ struct rows_writer {
     struct asm_reg back;                  // and caller; behind the last row: what ends the run
     struct asm_reg acc[6];                // sums: BM, or X (aie_target.sums_in_vectors)
     bool fast;                            // functions need 15 bits only
+    bool no_mean;                         // of a norm: it is zero
     int exp_vectors;                      // that an exponential loop takes side by side: 1 or 2
     struct asm_reg best[3];               // X, where the program asks for them
     int wait, total;                      // labels of the driver: what `back` ends the run with
