@@ -1,0 +1,141 @@
+// test-plugin-tasks: what stands between products of many rows of a layer, through ggml's public
+// interface: RMS_NORM with its weights, SWIGLU and ADD run where the products do, so that one PDI
+// is loaded for all of them, and all is right. What is no task (odd rows, a bias that repeats, a
+// graph without products before it) is computed as ever.
+#include "mat-world.h"
+
+struct layer {
+    struct world w;
+    struct ggml_tensor *x, *first, *norm, *weights, *gate, *up, *glu, *down, *sum, *last;
+};
+
+static struct ggml_tensor * weights_of(struct world * w, int64_t k, int64_t m) {
+    return ggml_new_tensor_2d(w->weights, GGML_TYPE_BF16, k, m);
+}
+
+// A product, the norm of what it adds to x, and the feed-forward network behind it.
+static struct layer layer_new(int64_t embd, int64_t ff, int64_t tokens) {
+    struct layer l = {.w = world_new()};
+    struct ggml_context * ctx = l.w.ctx;
+    l.x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, embd, tokens);
+    l.weights = ggml_new_tensor_1d(l.w.weights, GGML_TYPE_F32, embd);
+    l.first = ggml_mul_mat(ctx, weights_of(&l.w, embd, embd), l.x);
+    l.sum = ggml_add(ctx, l.first, l.x);
+    l.norm = ggml_mul_inplace(ctx, ggml_rms_norm(ctx, l.sum, 1e-5f), l.weights);
+    l.gate = ggml_mul_mat(ctx, weights_of(&l.w, embd, ff), l.norm);
+    l.up = ggml_mul_mat(ctx, weights_of(&l.w, embd, ff), l.norm);
+    l.glu = ggml_swiglu_split(ctx, l.gate, l.up);
+    l.down = ggml_mul_mat(ctx, weights_of(&l.w, ff, embd), l.glu);
+    l.last = ggml_add(ctx, l.down, l.sum);
+    world_alloc(&l.w, l.last);
+    return l;
+}
+
+static void fill_all(struct layer * l, uint32_t seed) {
+    for (struct ggml_tensor * t = ggml_get_first_tensor(l->w.weights); t;
+         t = ggml_get_next_tensor(l->w.weights, t)) {
+        fill(t, seed++);
+    }
+    fill(l->x, seed);
+}
+
+// Each from what the device made of its inputs.
+static void check(const struct layer * l) {
+    check_product(l->first, 1e-2);
+    double *first = values(l->first), *x = values(l->x), *sum = values(l->sum);
+    double *norm = values(l->norm), *weights = values(l->weights), *gate = values(l->gate);
+    double *up = values(l->up), *glu = values(l->glu), *down = values(l->down);
+    double * last = values(l->last);
+    const int64_t embd = l->x->ne[0];
+    for (int64_t row = 0; row < l->x->ne[1]; row++) {
+        double square = 0;
+        for (int64_t i = row * embd; i < (row + 1) * embd; i++) {
+            assert_true(fabs(sum[i] - first[i] - x[i]) <= 1e-5 * (fabs(first[i]) + fabs(x[i])));
+            assert_true(fabs(last[i] - down[i] - sum[i]) <= 1e-5 * (fabs(down[i]) + fabs(sum[i])));
+            square += sum[i] * sum[i];
+        }
+        double scale = 1 / sqrt(square / (double) embd + 1e-5);
+        for (int64_t i = 0; i < embd; i++) {
+            double want = sum[row * embd + i] * scale * weights[i];
+            assert_true(fabs(norm[row * embd + i] - want) <= 1e-3 * fabs(want) + 1e-12);
+        }
+    }
+    for (int64_t i = 0; i < ggml_nelements(l->glu); i++) {
+        double want = gate[i] / (1 + exp(-gate[i])) * up[i];
+        assert_true(fabs(glu[i] - want) <= 1e-3 * fabs(want) + 1e-12);
+    }
+    check_product(l->down, 1e-2);
+    double * all[] = {first, x, sum, norm, weights, gate, up, glu, down, last};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        free(all[i]);
+    }
+}
+
+static void one_pdi(void ** state) {
+    (void) state;
+    static const struct {
+        int64_t embd, ff, tokens;
+    } cases[] = {{128, 192, 33}, {320, 640, 18}, {64, 128, 64}};
+    bool loaded = false;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct layer l = layer_new(cases[i].embd, cases[i].ff, cases[i].tokens);
+        for (uint32_t run = 0; run < 2; run++) {
+            fill_all(&l, (uint32_t) i * 11 + 3 * run);
+            uint64_t before = counters().pdi_loads;
+            world_compute(&l.w);
+            assert_int_equal(counters().pdi_loads - before, !loaded); // gemm's
+            loaded = true;
+            check(&l);
+        }
+        world_free(&l.w);
+    }
+}
+
+// Rows that are no multiple of what a trip takes: the decoder's, and right as well.
+static void odd_rows(void ** state) {
+    (void) state;
+    struct layer l = layer_new(72, 200, 20);
+    fill_all(&l, 5);
+    world_compute(&l.w);
+    check(&l);
+    world_free(&l.w);
+}
+
+// Sums that repeat an operand, and the unsplit form of SWIGLU, behind a product.
+static void other_forms(void ** state) {
+    (void) state;
+    enum { K = 64, M = 128, TOKENS = 40 };
+    struct world w = world_new();
+    struct ggml_tensor * x = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, K, TOKENS);
+    struct ggml_tensor * a = weights_of(&w, K, M);
+    struct ggml_tensor * bias = ggml_new_tensor_1d(w.weights, GGML_TYPE_F32, M);
+    struct ggml_tensor * y = ggml_mul_mat(w.ctx, a, x);
+    struct ggml_tensor * sum = ggml_add(w.ctx, y, bias);
+    struct ggml_tensor * glu = ggml_swiglu(w.ctx, sum);
+    world_alloc(&w, glu);
+    fill(a, 1);
+    fill(bias, 2);
+    fill(x, 3);
+    world_compute(&w);
+    double *from = values(y), *more = values(bias), *all = values(sum), *got = values(glu);
+    for (int64_t i = 0; i < M * TOKENS; i++) {
+        double want = from[i] + more[i % M];
+        assert_true(fabs(all[i] - want) <= 1e-5 * (fabs(from[i]) + fabs(more[i % M])));
+    }
+    for (int64_t i = 0; i < M / 2 * TOKENS; i++) {
+        const double * row = all + i / (M / 2) * M;
+        double g = row[i % (M / 2)], want = g / (1 + exp(-g)) * row[M / 2 + i % (M / 2)];
+        assert_true(fabs(got[i] - want) <= 1e-3 * fabs(want) + 1e-12);
+    }
+    double * each[] = {from, more, all, got};
+    for (size_t i = 0; i < sizeof each / sizeof each[0]; i++) {
+        free(each[i]);
+    }
+    world_free(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_pdi), cmocka_unit_test(odd_rows),
+                                       cmocka_unit_test(other_forms)};
+    return cmocka_run_group_tests(tests, load, unload);
+}
