@@ -11,8 +11,13 @@
 #include "aie/target/times.h"
 
 // A layer's seven products leave the decoder's PDI four times, and it is loaded again behind each:
-// query, key and value; one; gate and up; one.
-enum { LOADS = 8, PRODUCTS = 7 };
+// query, key and value; one; gate and up; one. Where what stands between them runs on the products'
+// own (tasks.c), they leave it once, behind attention, and it is loaded again for the next one's.
+enum { LOADS = 8, LOADS_WITH_TASKS = 2, PRODUCTS = 7 };
+
+static bool has_tasks(enum aie_arch arch, const struct aie_program * p) {
+    return p == aie_program_for(arch, AIE_LAYOUT_GEMM, KERNEL_OP_TASK_ADD, DTYPE_BF16, false);
+}
 
 struct sum {
     const struct mat_world * world;
@@ -69,8 +74,9 @@ uint64_t mat_cost(const struct mat_world * w, const struct mat_plan * p) {
     const uint64_t load = (uint64_t) t->load, work = s.cycles - packing - s.edges;
     s.loads += s.at != s.first; // the next product's
     bool leaves = s.at && s.at != &aie_programs[AIE_PROGRAM_DECODER];
+    uint64_t loads = has_tasks(w->arch, s.at) ? LOADS_WITH_TASKS : LOADS;
     int64_t step = s.at && aie_program_is_mixed(s.at) ? t->rows : t->gemm_rows;
     int64_t rows = (m + step - 1) / step * step;
     return (rows < k ? work / (uint64_t) rows * (uint64_t) k : work) + s.edges + packing +
-           s.loads * load + (leaves ? load * LOADS / PRODUCTS : 0);
+           s.loads * load + (leaves ? load * loads / PRODUCTS : 0);
 }
