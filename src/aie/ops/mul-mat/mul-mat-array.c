@@ -154,12 +154,15 @@ static struct group group_of(const struct design * d, int64_t first) {
     int64_t most = MMP_RUNS / (slices > p->x.rounds ? slices : p->x.rounds);
     struct group g = {0};
     for (int64_t i = first; i < p->steps; i++) {
-        int64_t more = mm_plan_step(p, d->spec, i).tiles;
+        struct mm_step s = mm_plan_step(p, d->spec, i);
+        int64_t more = s.tiles;
         // x and a take turns on channel 0
         bool alone = p->is_vector && (p->x_stays || p->y.rounds > 1);
+        alone |= p->x_held && mm_plan_x_comes(p, &s); // a queue holds the tasks of two
         if (g.steps > 0 && (alone || g.tiles + more > most)) {
             break;
         }
+        g.x_comes |= mm_plan_x_comes(p, &s);
         g.tiles += more;
         g.steps++;
     }
@@ -266,6 +269,7 @@ static void write_stream(const struct design * d) {
     }
     for (int col = 0; col < d->plan.columns; col++) {
         mm_set_tiles(d, col, 1); // as the PDI has it
+        mm_set_held(d, col, mm_mem_lock_init[LOCK_IN_EMPTY]);
         mm_end_x(d, col);
     }
 }

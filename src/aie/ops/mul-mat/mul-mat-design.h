@@ -1,6 +1,6 @@
 // mul-mat-design: what the files that write the instruction stream of a product share.
-// mul-mat-array.c has the order of the whole, mul-mat-tiles.c descriptors and tasks of memtiles and
-// cores, mul-mat-shim.c those of the shims.
+// mul-mat-array.c has the order of the whole, mul-mat-tiles.c descriptors and tasks of memtiles,
+// mul-mat-cores.c those of cores, mul-mat-shim.c those of the shims.
 #pragma once
 
 #include "mul-mat-plan.h"
@@ -35,6 +35,10 @@ enum {
 // a stream writes others behind them.
 enum { CORE_BD_Y, CORE_BD_X, CORE_BD_C, CORE_BDS };
 
+// Gemm: slices of q4_0 come to cores as pairs of words, which begin a word before the slice, so
+// that its second block begins with a pair (aie2-quant-gemm.c).
+enum { MANY_UNIT = 2, MANY_UNITS = 5, MANY_BEFORE = 64 /* bytes of a memtile */ };
+
 // Descriptors of one memtile or shim that are still to be written.
 struct sheet {
     uint64_t set; // bit by number
@@ -56,6 +60,7 @@ struct design { // what is written, and for what
 // A group of steps that are pushed together.
 struct group {
     int64_t steps, tiles; // tiles of each core
+    bool x_comes;         // with the first step
 };
 
 // Words of a row of either operand.
@@ -64,7 +69,7 @@ static inline uint32_t mm_words(const struct design * d, bool is_y, uint32_t k) 
     return d->plan.wide && d->plan.x_raw && !is_y ? 2 * words : words;
 }
 
-// ---- mul-mat-tiles.c: memtiles and cores ----
+// ---- mul-mat-tiles.c: memtiles ----
 
 // Writes what is on the sheet, neighbours by one operation.
 void mm_write_sheet(const struct design * d, int col, int row);
@@ -86,6 +91,11 @@ void mm_send_words(const struct mm_plan * p, struct array_bd * out, uint32_t row
 void mm_end_x(const struct design * d, int col);
 // Where a core makes two tiles at a time: how many of its tiles a memtile has room for.
 void mm_set_tiles(const struct design * d, int col, uint32_t n);
+// Gemm whose x comes and is held more than once: tokens of the lock that says that it may come.
+void mm_set_held(const struct design * d, int col, uint32_t n);
+
+// ---- mul-mat-cores.c ----
+
 void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd);
 // The same words for the PDI, for tiles of so many groups.
 void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, uint32_t words[6]);

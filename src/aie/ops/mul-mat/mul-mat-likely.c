@@ -73,8 +73,34 @@ static int64_t few_slice(const struct kernel_spec * spec, const struct mm_plan *
 static int64_t gemm_slice(const struct kernel_spec * spec, const struct mm_plan * p) {
     const struct aie_likely_times * t = &aie_times(spec->arch)->likely;
     int64_t rows = p->x_groups * p->t->x_group;
+    if (p->t->shared || p->t->in != DTYPE_BF16) { // trips that follow each other
+        enum { SET_UP = 80, SHARED_ROW = 8, SHARED_TRIP = 68 };
+        int64_t y_rows = p->y_groups * p->t->y_group;
+        int64_t trips = ops_parts(rows, p->t->trip_x) * ops_parts(y_rows, p->t->trip_y);
+        return SET_UP + (p->t->shared ? trips * SHARED_TRIP + (rows + y_rows) * SHARED_ROW
+                                      : trips * p->t->trip_bundles);
+    }
     return (p->block_bytes ? t->gemm_blocks : 0) +
            mm_tiles_each(p) * (t->gemm_slice + rows * t->gemm_row);
+}
+
+struct mm_likely mm_likely(const struct kernel_spec * spec, const struct mm_plan * p) {
+    const struct aie_likely_times * t = &aie_times(spec->arch)->likely;
+    int64_t a = bytes_of(&spec->inputs[0]), b = bytes_of(&spec->inputs[1]);
+    int64_t work = p->m_steps * (int64_t) p->slices;
+    if (!p->panel.rows) {
+        a = paid(a, mm_chunk_bytes(p, p->y.chunk_k));
+    }
+    if (p->is_vector) { // every column has all of b, once for a step
+        work *= few_slice(spec, p);
+        b *= p->columns * ops_parts(p->m_steps, p->x_stays ? p->m_pass : 1);
+    } else { // b comes for all tiles along m, a for all along n, unless they stay
+        work *= p->n_tiles * (p->wide ? few_slice : gemm_slice)(spec, p);
+        a *= p->y_stays ? ops_parts(p->n_tiles, p->pass) : p->n_tiles;
+        b = paid(b, p->x.chunk_k * (uint32_t) dtype_size(spec->inputs[1].dtype)) *
+            (p->x_held ? 1 : p->m_steps);
+    }
+    return (struct mm_likely){work, (a + b + bytes_of(&spec->output)) * 10 / t->memory_tenths};
 }
 
 uint64_t mul_mat_likely(const struct kernel_spec * spec) {
@@ -83,22 +109,9 @@ uint64_t mul_mat_likely(const struct kernel_spec * spec) {
     if (mm_plan_make(spec, &p, NULL) != ST_OK) {
         return mul_mat_bound(spec);
     }
+    const struct mm_likely l = mm_likely(spec, &p);
     int64_t batches = spec->output.ne[2] * spec->output.ne[3];
-    int64_t a = bytes_of(&spec->inputs[0]), b = bytes_of(&spec->inputs[1]);
-    int64_t work = p.m_steps * (int64_t) p.slices;
-    if (!p.panel.rows) {
-        a = paid(a, mm_chunk_bytes(&p, p.y.chunk_k));
-    }
-    if (p.is_vector) { // every column has all of b, once for a step
-        work *= few_slice(spec, &p);
-        b *= p.columns * ops_parts(p.m_steps, p.x_stays ? p.m_pass : 1);
-    } else { // b comes for all tiles along m, a for all along n unless it stays
-        work *= p.n_tiles * (p.wide ? few_slice : gemm_slice)(spec, &p);
-        a *= p.y_stays ? ops_parts(p.n_tiles, p.pass) : p.n_tiles;
-        b = paid(b, p.x.chunk_k * (uint32_t) dtype_size(spec->inputs[1].dtype)) * p.m_steps;
-    }
-    int64_t memory = (a + b + bytes_of(&spec->output)) * 10 / t->memory_tenths;
     int64_t edges = p.is_vector ? t->edges : t->gemm_edges;
-    return (uint64_t) ((work > memory ? work : memory) * batches +
+    return (uint64_t) ((l.work > l.memory ? l.work : l.memory) * batches +
                        edges * ops_columns(spec) / aie_target(spec->arch)->columns);
 }

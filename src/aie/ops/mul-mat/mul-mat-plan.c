@@ -8,6 +8,7 @@ enum {
     SHIM_WRAP = 1023,
     MEM_WRAP = 1023,
     STAY_TILES = 63,  // a lock counts no further
+    HELD_CHUNKS = 63, // nor tokens of chunks that have come
     STAY_LEAST = 8,   // tiles of a core, for which telling of all chunks pays
     X_STAYS = 31,     // tiles of a step: the lock counts those of two
     LONG_SLICES = 16, // from so many on two come at once, in longer bursts of host memory
@@ -342,25 +343,52 @@ static bool may_stay(const struct mm_plan * p, const struct kernel_spec * spec) 
 
 static void plan_pass(struct mm_plan * p, const struct kernel_spec * spec) {
     int64_t runs = (int64_t) p->slices > p->x.rounds ? (int64_t) p->slices : p->x.rounds;
-    p->pass = p->many ? 1 : least(least(ITERATIONS, MMP_RUNS / runs), p->n_tiles);
+    p->pass = p->many || p->x_held ? 1 : least(least(ITERATIONS, MMP_RUNS / runs), p->n_tiles);
     // the walks from n tile to n tile
     int64_t x = p->n_step * spec->inputs[1].nb[1] / 4, out = p->n_step * spec->output.nb[1] / 4;
     if (p->n_tiles > 1 && (x > MMP_STEP_LIMIT || out > MMP_STEP_LIMIT)) {
         p->pass = 1;
     }
-    // Where all of n is one tile of each column, a step goes along m, if its tiles are equally far
-    // apart: many columns would wait for being told of the next one. Those of gemv are.
-    int64_t far = mm_plan_m_far(p) * spec->inputs[0].nb[1] / 4;
-    bool along = p->is_vector ? p->x_stays
-                              : p->columns > p->core_rows && p->n_tiles == 1 &&
-                                    p->m == p->core_rows * p->y_rows * p->m_steps;
+    // Where all of n is one tile of each column, or b is held for it, a step goes along m, as far
+    // as its tiles are equally far apart: many columns would wait for being told of the next one.
+    // Those of gemv are; of gemm the last ones may begin earlier, and are a step for themselves.
+    int64_t far = mm_plan_m_far(p) * spec->inputs[0].nb[1] / 4, rows = mm_plan_m_far(p);
+    int64_t even = p->is_vector || p->m == rows * p->m_steps ? p->m_steps
+                   : p->m >= rows * (p->m_steps - 1)         ? p->m_steps - 1
+                                                             : 1;
+    bool along =
+        p->is_vector ? p->x_stays : p->columns > p->core_rows && (p->n_tiles == 1 || p->x_held);
     along &= far <= MMP_STEP_LIMIT;
     int64_t most = p->is_vector ? X_STAYS : ITERATIONS;
-    p->m_pass = along ? least(least(most, MMP_RUNS / runs), p->m_steps) : 1;
+    p->m_pass = along ? least(least(most, MMP_RUNS / runs), even) : 1;
+    while (even < p->m_steps && even % p->m_pass) {
+        p->m_pass--;
+    }
     if (p->m_steps % p->m_pass && spec->output.ne[2] * spec->output.ne[3] > 1 && p->is_vector) {
         p->x_stays = false; // zeros made it more slices than may_stay knew of
         p->m_pass = 1;
     }
+}
+
+// Rows of b serve all tiles along m. Where there are more columns than rows of cores, much of what
+// host memory brings is b, again and again; where a memtile has room for its column's rows in full,
+// they can come once for all of these, in chunks of whole slices, and the memtile sends them anew.
+// Then there is room for longer runs of a, too.
+static bool hold(struct mm_plan * p) {
+    const int64_t y_rows = p->y_groups * p->t->y_group;
+    const int64_t tile = p->wide ? TILE_BYTES / 4 : TILE_BYTES;
+    if (p->is_vector || p->many || p->columns <= p->core_rows || p->m_steps < 2 ||
+        p->m_steps > STAY_TILES || p->x.chunks > 1 || p->x.rounds < 2 ||
+        p->x.rounds > HELD_CHUNKS || p->k % mm_slice_k(p->t) || !mm_x_parts(p)) {
+        return false;
+    }
+    if (!p->block_bytes && p->y.rounds % 2 == 0) {
+        p->y = equal(p->y.rounds / 2, 2 * p->y.chunk_k);
+    }
+    p->x_held = (int) p->m_steps;
+    return p->core_rows * tile + 2 * y_rows * mm_chunk_bytes(p, p->y.chunk_k) +
+               4 * (int64_t) mm_x_row(p) * mm_x_room(p) <=
+           ARRAY_MEM_BYTES;
 }
 
 // Rows of a that serve several tiles of a step come from host memory once where there is room for
@@ -373,7 +401,7 @@ static void plan_stay(struct mm_plan * p) {
     int64_t room =
         ARRAY_MEM_BYTES - p->core_rows * TILE_BYTES - 2 * x_rows * mm_chunk_bytes(p, p->x.chunk_k);
     bool alike = p->n_tiles % p->pass == 0 && slices == ops_parts(p->k, slice);
-    if (mm_is_few(p) || !alike || p->pass < 2 || p->pass > STAY_TILES ||
+    if (mm_is_few(p) || p->x_held || !alike || p->pass < 2 || p->pass > STAY_TILES ||
         p->steps * p->pass < STAY_LEAST) {
         return;
     }
@@ -392,6 +420,26 @@ static void plan_stay(struct mm_plan * p) {
     }
 }
 
+static void plan_steps(struct mm_plan * p, const struct kernel_spec * spec) {
+    plan_pass(p, spec);
+    p->steps = spec->output.ne[3] * spec->output.ne[2] * ops_parts(p->n_tiles, p->pass) *
+               ops_parts(p->m_steps, p->m_pass);
+    plan_stay(p);
+}
+
+// What a plan takes, about. Each step is told to all columns, while the one before is multiplied;
+// and what is held has to pay for being told of.
+static int64_t cost(const struct kernel_spec * spec, const struct mm_plan * p) {
+    enum { TELL_STEP = 9400, TELL_HELD = 30000, HOLDS_UP = 8 }; // a column; all of them
+    const struct mm_likely l = mm_likely(spec, p);
+    const int64_t batches = spec->output.ne[2] * spec->output.ne[3];
+    // the longer of the two; the other holds it up now and then
+    const int64_t most = l.work > l.memory ? l.work : l.memory, other = l.work + l.memory - most;
+    const int64_t told = p->steps * p->columns * TELL_STEP;
+    const int64_t done = batches * (most + other / HOLDS_UP);
+    return (told > done ? told : done) + (p->x_held ? TELL_HELD : 0);
+}
+
 // ---- steps ----
 
 struct mm_step mm_plan_step(const struct mm_plan * p, const struct kernel_spec * spec, int64_t i) {
@@ -408,102 +456,10 @@ struct mm_step mm_plan_step(const struct mm_plan * p, const struct kernel_spec *
     return s;
 }
 
-// ---- shapes ----
-
-static enum status check_strides(const struct tensor * t, const char * name, struct error * err) {
-    int size = dtype_size(t->dtype);
-    bool whole = t->nb[0] == size || t->ne[0] == 1;
-    for (int i = 1; i < TENSOR_DIMS; i++) {
-        whole &= t->nb[i] % 4 == 0 || t->ne[i] == 1;
-    }
-    if (!whole) {
-        return error_set(err, ST_UNSUPPORTED,
-                         "%s: rows must be contiguous and begin at whole words", name);
-    }
-    if (t->ne[1] > 1 && (t->nb[1] < 4 || t->nb[1] / 4 > MMP_STEP_LIMIT)) {
-        return error_set(err, ST_UNSUPPORTED, "%s: rows lie %lld bytes apart, not 4 to 4 MiB", name,
-                         (long long) t->nb[1]);
-    }
-    int64_t bytes = tensor_bytes(t);
-    if (bytes < 0 || bytes > (int64_t) UINT32_MAX - 4) {
-        return error_set(err, ST_UNSUPPORTED, "%s: a tensor of 4 GiB or more", name);
-    }
-    return ST_OK;
-}
-
-// Rows of quantized blocks are words, and whole slices.
-static enum status check_blocks(const struct kernel_spec * spec, struct error * err) {
-    const struct tensor *a = &spec->inputs[0], *b = &spec->inputs[1];
-    int bytes = kernel_block_bytes(kernel_blocks_of(spec));
-    const struct mm_type * t = mm_type(spec->arch, DTYPE_BF16);
-    if (spec->n_inputs != 2 || !t || !bytes || a->dtype != DTYPE_I32 ||
-        (b->dtype != DTYPE_F32 && b->dtype != DTYPE_BF16) || spec->output.dtype != DTYPE_F32) {
-        return error_set(err, ST_UNSUPPORTED,
-                         "a product of blocks takes words of known ones, and f32 or bf16");
-    }
-    enum kernel_blocks kind = kernel_blocks_of(spec);
-    if (b->ne[0] % kernel_block_cut(kind)) {
-        return error_set(err, ST_UNSUPPORTED, "rows of %lld quantized elements, no multiple of %d",
-                         (long long) b->ne[0], kernel_block_cut(kind));
-    }
-    struct kernel_panel panel = kernel_panel_of(spec);
-    if (!kernel_panel_check(&panel, kind, a->ne[0], a->ne[1]) ||
-        (panel.rows && a->ne[1] > 1 && a->nb[1] != a->ne[0] * 4)) {
-        return error_set(err, ST_UNSUPPORTED,
-                         "panels of %d rows and chunks of %d words do not fit %lld rows of %lld",
-                         panel.rows, panel.words, (long long) a->ne[1], (long long) a->ne[0]);
-    }
-    if (a->ne[0] != b->ne[0] / kernel_block_k(kind) * bytes / 4) {
-        return error_set(err, ST_INVALID, "rows of %lld words are not %lld elements of %s",
-                         (long long) a->ne[0], (long long) b->ne[0], kernel_block_name(kind));
-    }
-    return ST_OK;
-}
-
-static enum status check(const struct kernel_spec * spec, struct error * err) {
-    const struct tensor *a = &spec->inputs[0], *b = &spec->inputs[1], *out = &spec->output;
-    if (spec->n_inputs != 2) {
-        return error_set(err, ST_INVALID, "mul_mat takes 2 inputs, %d given", spec->n_inputs);
-    }
-    bool blocks = spec->op == KERNEL_OP_MUL_MAT_BLOCKS;
-    enum status st = blocks ? check_blocks(spec, err) : ST_OK;
-    if (st != ST_OK) {
-        return st;
-    }
-    const struct mm_type * t = mm_type_for(spec);
-    bool b_fits =
-        t && (b->dtype == t->in || (t->in == DTYPE_BF16 && b->dtype == DTYPE_F32 && !t->shared));
-    b_fits = b_fits && (!t->shared || a->dtype == t->in);
-    if (!b_fits || out->dtype != t->out) {
-        return error_set(err, ST_UNSUPPORTED,
-                         "no mul_mat of %s and %s to %s on %s; there are bf16 or f16 with bf16 or "
-                         "f32 to f32, i8 with i8 and i16 with i16 to i32",
-                         dtype_name(a->dtype), dtype_name(b->dtype), dtype_name(out->dtype),
-                         kernel_arch_name(spec->arch));
-    }
-    for (int i = 0; i < TENSOR_DIMS; i++) {
-        if (a->ne[i] <= 0 || b->ne[i] <= 0 || out->ne[i] <= 0) {
-            return error_set(err, ST_UNSUPPORTED, "a tensor without elements");
-        }
-    }
-    bool fits = (blocks || a->ne[0] == b->ne[0]) && out->ne[0] == a->ne[1];
-    for (int i = 1; i < TENSOR_DIMS; i++) {
-        fits &= out->ne[i] == b->ne[i] && (i == 1 || b->ne[i] % a->ne[i] == 0);
-    }
-    if (!fits) {
-        return error_set(err, ST_INVALID, "the shapes do not fit a product");
-    }
-    if (b->ne[0] % MM_WHOLE_K) {
-        return error_set(err, ST_UNSUPPORTED, "rows of %lld elements, no multiple of %d",
-                         (long long) b->ne[0], MM_WHOLE_K);
-    }
-    st = check_strides(a, "first input", err);
-    st = st == ST_OK ? check_strides(b, "second input", err) : st;
-    return st == ST_OK ? check_strides(out, "output", err) : st;
-}
+// ---- the whole ----
 
 enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, struct error * err) {
-    enum status st = check(spec, err);
+    enum status st = mm_check(spec, err);
     if (st != ST_OK) {
         return st;
     }
@@ -559,13 +515,15 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     if (st != ST_OK) {
         return st;
     }
-    plan_pass(p, spec);
-    p->steps = spec->output.ne[3] * spec->output.ne[2] * ops_parts(p->n_tiles, p->pass) *
-               ops_parts(p->m_steps, p->m_pass);
+    struct mm_plan held = *p;
+    plan_steps(p, spec);
+    if (hold(&held)) {
+        plan_steps(&held, spec);
+        *p = cost(spec, &held) < cost(spec, p) ? held : *p;
+    }
     if (p->steps > MOST_STEPS) {
         return error_set(err, ST_UNSUPPORTED, "%lld steps are too many for one instruction stream",
                          (long long) p->steps);
     }
-    plan_stay(p);
     return ST_OK;
 }

@@ -33,7 +33,8 @@ struct mm_plan {
 
     struct mm_cut y, x; // gemv: x comes in full
     bool y_stays;       // gemm: in the memtile, for all tiles of a step
-    uint32_t slices;    // of a tile
+    int x_held;      // gemm: tiles along m for which x stays in the memtile; 0: it comes for each
+    uint32_t slices; // of a tile
 
     // m: tiles of y_rows; one step makes as many as there are different y streams.
     int y_rows, y_groups;
@@ -62,6 +63,13 @@ struct mm_plan {
     int64_t steps; // batches * passes * m_passes
 };
 
+// About how many cycles the cores and host memory take for a batch (mul-mat-likely.c).
+struct mm_likely {
+    int64_t work, memory;
+};
+struct mm_likely mm_likely(const struct kernel_spec * spec, const struct mm_plan * p);
+
+enum status mm_check(const struct kernel_spec * spec, struct error * err); // mul-mat-check.c
 enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, struct error * err);
 
 // Step i, in the order in which they run.
@@ -86,6 +94,14 @@ static inline int mm_plan_ways(const struct mm_plan * p) {
 // Gemv whose x stays: tokens of the memtile's lock that no tile of the last step has taken.
 static inline int64_t mm_plan_x_left(const struct mm_plan * p) {
     return p->x_stays ? (p->m_pass - p->m_steps % p->m_pass) % p->m_pass : 0;
+}
+
+// Gemm whose x is held: whether it comes with a step, and whether it comes but once in a run.
+static inline bool mm_plan_x_comes(const struct mm_plan * p, const struct mm_step * s) {
+    return !p->x_held || s->m_step % p->x_held == 0;
+}
+static inline bool mm_plan_x_once(const struct mm_plan * p) {
+    return p->x_held && p->steps <= (p->m_steps + p->m_pass - 1) / p->m_pass;
 }
 
 struct mm_step mm_plan_step(const struct mm_plan * p, const struct kernel_spec * spec, int64_t i);

@@ -121,12 +121,16 @@ static void gemm_inputs(const struct design * d, int col, const struct mm_step *
     if (mm_plan_brings_y(p, col)) {
         write_rows(d, set + SHIM_FIRST, &a, &p->y, p->y_rows);
     }
-    write_rows(d, set + SHIM_SECOND, &b, &p->x, mm_x_taken(p));
+    if (mm_plan_x_comes(p, s)) {
+        write_rows(d, set + SHIM_SECOND, &b, &p->x, mm_x_taken(p));
+    }
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
     if (mm_plan_brings_y(p, col)) {
         push_shim(d, col, true, 0, set + SHIM_FIRST, p->y_stays ? 1 : s->tiles);
     }
-    push_shim(d, col, true, 1, set + SHIM_SECOND, s->tiles);
+    if (mm_plan_x_comes(p, s)) {
+        push_shim(d, col, true, 1, set + SHIM_SECOND, p->x_held ? 1 : s->tiles);
+    }
 }
 
 // A channel brings the tiles of two cores, whose rows are the same and begin apart, unless the

@@ -1,5 +1,5 @@
-// mul-mat-tiles: descriptors and tasks of memtiles and cores. They are written once for a run and
-// know nothing of steps; buffers take turns by their iteration.
+// mul-mat-tiles: descriptors and tasks of memtiles. They are written once for a run and know
+// nothing of steps; buffers take turns by their iteration.
 #include "mul-mat-design.h"
 
 #include "aie/ops/mixed.h"
@@ -10,6 +10,8 @@ enum {
     BD_TILES_OUT = 2 * MMP_CHUNKS, // two tiles
     BD_TILES_IN = 22,              // one or two
 };
+// In place of chunks, where x is held: the first one that comes, the others; and what goes out.
+enum { BD_HELD_FIRST, BD_HELD_IN, BD_HELD_OUT, BD_HELD_AGAIN };
 // Those of gemv: what leads to the cores is one range across both halves, which one operation
 // writes. The second half begins with chunks, behind which goes x, of even steps and of odd ones.
 enum {
@@ -133,10 +135,7 @@ void mm_send_words(const struct mm_plan * p, struct array_bd * out, uint32_t row
     out->words = slices * words * rows;
 }
 
-// Gemm: slices of q4_0 go out as pairs of words, which begin a word before the slice, so that its
-// second block begins with a pair (aie2-quant-gemm.c).
-enum { MANY_UNIT = 2, MANY_UNITS = 5, MANY_BEFORE = 64 /* bytes of a memtile */ };
-
+// Slices of q4_0 for gemm.
 static void send_pairs(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
                        uint32_t row_words, uint32_t slices) {
     out->step[0] = 1;
@@ -239,6 +238,59 @@ static void write_chunks(const struct design * d, int channel, const struct rows
     }
 }
 
+// Gemm whose x is held. Its rows lie in full, one behind the other; they come chunk by chunk, and
+// the first tile's go out so, as soon as each is there. All further tiles' go out by a descriptor
+// that waits for nothing. Where x comes more than once in a run, its first chunk has a descriptor
+// of its own, which waits for the last of these.
+static void write_held(const struct design * d, const struct rows * r) {
+    const struct mm_plan * p = &d->plan;
+    const int channel = MEM_IN + 1, at = half(channel);
+    const int empty = d->ways->locks + LOCK_IN_EMPTY + 2 * channel, full = empty + 1;
+    const uint32_t row = mm_x_row(p), words = mm_words(d, false, p->x.chunk_k);
+    const uint32_t chunks = (uint32_t) p->x.rounds, block = mm_x_block(p);
+    const uint32_t none = p->t->shared ? r->sent - r->rows : 0; // in blocks they must be numbers
+    struct array_bd in = {.address = r->address,
+                          .words = r->rows * words,
+                          .next = -1,
+                          .acquire = -1,
+                          .release = full,
+                          .release_value = 1,
+                          .wrap = {words},
+                          .step = {1, row},
+                          .iterations = chunks,
+                          .iteration_step = words};
+    if (!mm_plan_x_once(p)) {
+        struct array_bd first = in;
+        first.acquire = empty;
+        first.acquire_value = 1 - p->x_held;
+        first.iterations = first.iteration_step = 0;
+        mem_bd(d, at + BD_HELD_FIRST, &first);
+        in.address += 4 * words;
+        in.iterations = chunks > 2 ? chunks - 1 : 0;
+        in.iteration_step = chunks > 2 ? words : 0;
+    }
+    mem_bd(d, at + BD_HELD_IN, &in);
+    struct array_bd out = {.address = r->address,
+                           .words = r->sent * words,
+                           .next = -1,
+                           .acquire = full,
+                           .acquire_value = -1,
+                           .release = -1,
+                           .iterations = chunks,
+                           .iteration_step = words};
+    send_blocks(&out, block, r->sent - none, none, row, words / block, 0, 0);
+    mem_bd(d, at + BD_HELD_OUT, &out);
+    const uint32_t parts = (uint32_t) mm_x_parts(p), blocks = row / block / parts;
+    struct array_bd again = {.address = r->address,
+                             .words = r->sent * row,
+                             .next = -1,
+                             .acquire = -1,
+                             .release = mm_plan_x_once(p) ? -1 : empty,
+                             .release_value = 1};
+    send_blocks(&again, block, r->sent - none, none, row, blocks, 0, blocks * block);
+    mem_bd(d, at + BD_HELD_AGAIN, &again);
+}
+
 // Gemv: all of x, twice, sent anew for each tile. Where it stays, it comes once a step and gives
 // its lock a token for each tile. Nothing tells when a place is free again: a step begins when the
 // one before the last, which had the same place, is complete.
@@ -336,6 +388,13 @@ void mm_set_tiles(const struct design * d, int col, uint32_t n) {
     }
 }
 
+void mm_set_held(const struct design * d, int col, uint32_t n) {
+    if (d->plan.x_held && !mm_plan_x_once(&d->plan)) {
+        uint32_t lock = (uint32_t) (d->ways->locks + LOCK_IN_EMPTY + 2 * (MEM_IN + 1));
+        txn_write(d->flow.t, image_addr(col, ARRAY_ROW_MEM, MEM_LOCK + 0x10 * lock), n);
+    }
+}
+
 void mm_write_memtile(const struct design * d, int col, bool outputs) {
     const struct mm_plan * p = &d->plan;
     uint32_t y_sent = (uint32_t) (p->y_groups * p->t->y_group);
@@ -350,7 +409,8 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
     y.tiles = p->y_stays ? (int) p->pass : 0;
     second.address = y.address + (p->y_stays ? (uint32_t) p->y.chunks : 2) * y_sent *
                                      mm_chunk_bytes(p, p->y.chunk_k);
-    uint32_t end = second.address + 2 * 4 * (p->is_vector ? y_sent : mm_x_room(p)) *
+    uint32_t end = second.address + (p->x_held ? (uint32_t) p->x.rounds : 2) * 4 *
+                                        (p->is_vector ? y_sent : mm_x_room(p)) *
                                         mm_words(d, second.is_y, second.cut->chunk_k);
     uint32_t tiles = end + (p->is_vector ? 2 * 4 * mm_x_words(p) : 0);
     if (outputs) {
@@ -360,7 +420,12 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
         if (mm_plan_brings_y(p, col)) {
             write_chunks(d, MEM_IN, &y);
         }
-        (p->many ? write_turns : write_chunks)(d, MEM_IN + 1, &second);
+        if (p->x_held) {
+            mm_set_held(d, col, (uint32_t) p->x_held - 1);
+            write_held(d, &second);
+        } else {
+            (p->many ? write_turns : write_chunks)(d, MEM_IN + 1, &second);
+        }
         if (p->is_vector) {
             write_x(d, end);
         }
@@ -374,141 +439,7 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
     mm_write_sheet(d, col, ARRAY_ROW_MEM);
 }
 
-// ---- cores ----
-
-static struct array_bd core_bd(const struct mm_type * t, int x_groups, int y_groups, bool x_raw,
-                               int bd) {
-    uint32_t slice = (uint32_t) (t->block_bytes * t->slice_blocks) / 4;
-    uint32_t x = (uint32_t) (x_groups * t->x_group), y = (uint32_t) (y_groups * t->y_group);
-    const struct {
-        uint32_t address, other, words;
-        int acquire, release;
-    } streams[] = {
-        [CORE_BD_Y] = {MM_Y, MM_XY_OTHER, y * slice, MM_LOCK_Y_EMPTY, MM_LOCK_Y_FULL},
-        [CORE_BD_X] = {MM_X + (x_raw ? MM_X_RAW : 0), MM_XY_OTHER, x * slice * (x_raw ? 2 : 1),
-                       MM_LOCK_X_EMPTY, MM_LOCK_X_FULL},
-        [CORE_BD_C] = {MM_C, MM_C_OTHER, x * y, MM_LOCK_C_FULL, MM_LOCK_C_EMPTY},
-    };
-    struct array_bd desc = {.address = streams[bd].address,
-                            .words = streams[bd].words,
-                            .next = -1,
-                            .acquire = streams[bd].acquire,
-                            .acquire_value = -1,
-                            .release = streams[bd].release,
-                            .release_value = 1,
-                            .iterations = 2,
-                            .iteration_step = streams[bd].other / 4};
-    if (t->shared && bd != CORE_BD_C) { // all k-blocks of a group of rows one behind the other
-        bool is_x = bd == CORE_BD_X;
-        uint32_t group = (uint32_t) ((is_x ? t->x_group : t->y_group) * t->block_bytes) / 4;
-        desc.wrap[0] = group;
-        desc.step[0] = 1;
-        desc.wrap[1] = (uint32_t) (is_x ? x_groups : y_groups);
-        desc.step[1] = group * (uint32_t) t->slice_blocks;
-        desc.step[2] = group;
-    }
-    return desc;
-}
-
-void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, uint32_t words[6]) {
-    struct array_bd desc = core_bd(t, x_groups, y_groups, false, bd);
-    array_core_bd(&desc, words);
-}
-
-void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
-    const struct mm_plan * p = &d->plan;
-    struct array_bd desc = core_bd(p->t, p->x_groups, p->y_groups, p->x_raw, bd);
-    if (p->many && bd == CORE_BD_Y) { // one place, for which both empty ones are wanted
-        uint32_t rows = (uint32_t) (p->y_groups * p->t->y_group);
-        desc.address = MM_MANY_BLOCKS;
-        desc.acquire_value = -mm_lock_init[MM_LOCK_Y_EMPTY];
-        desc.iterations = 0;
-        desc.iteration_step = 0;
-        desc.words = MANY_UNITS * rows * MANY_UNIT;
-        desc.wrap[0] = rows * MANY_UNIT;
-        desc.step[0] = 1;
-        desc.step[1] = MM_TILE * MANY_UNIT;
-    } else if (p->block_bytes && bd == CORE_BD_Y) { // words stand as far apart as those of 64 rows
-        uint32_t rows = (uint32_t) (p->y_groups * p->t->y_group);
-        desc.address = mm_blocks_at(p);
-        desc.iteration_step = MM_BLOCKS_OTHER / 4;
-        desc.words = mm_slice_words(p) * rows;
-        desc.wrap[0] = rows;
-        desc.step[0] = 1;
-        desc.step[1] = MM_TILE;
-    }
-    if (!d->standing) {
-        flow_core_bd(&d->flow, at, d->core_bd + bd, &desc);
-    }
-}
-
-void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, const int bds[2],
-                  const int64_t runs[2]) {
-    const int64_t most = ARRAY_MAX_REPEAT;
-    for (int64_t done = 0; done < runs[0] || done < runs[1]; done += most) {
-        uint32_t words[3] = {0};
-        bool has[2];
-        for (int i = 0; i < 2; i++) {
-            int64_t left = runs[i] - done;
-            has[i] = left > 0;
-            words[2 * i] =
-                has[i] ? array_queue_word(bds[i], (int) (left < most ? left : most), false) : 0;
-        }
-        uint32_t addr = image_addr(at.col, at.row, queue);
-        if (has[0] && has[1]) {
-            txn_block_write(d->flow.t, addr, words, 3);
-        } else {
-            txn_write(d->flow.t, addr + (has[0] ? 0 : 8), words[has[0] ? 0 : 2]);
-        }
-    }
-}
-
-// Parameters that gemv in bf16 wants: with more ways for a slice to go come more of them.
-static int vector_params(const struct mm_plan * p) {
-    bool fused = mm_fuses(p->t, p->blocks);
-    if (p->blocks == KERNEL_BLOCKS) {
-        return MM_PARAM_FEW;
-    }
-    switch (kernel_block(p->blocks)->way) {
-    case KERNEL_WAY_LONG:
-        return fused ? MM_PARAM_BEFORE_WORDS : MM_PARAM_BEFORE_FUSED;
-    case KERNEL_WAY_TABLE:
-        return MM_PARAM_COUNT;
-    case KERNEL_WAY_PLANES:
-        return kernel_block(p->blocks)->eight ? MM_PARAM_COUNT : MM_PARAM_AFTER_PLANES;
-    case KERNEL_WAY_SHORT:
-        break;
-    }
-    return kernel_block(p->blocks)->bits == 8 ? fused ? MM_PARAM_COUNT : MM_PARAM_MORE_THAN_FEW
-           : fused                            ? MM_PARAM_BEFORE_WORDS
-                                              : MM_PARAM_FEW;
-}
-
-void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles, bool task) {
-    const struct mm_plan * p = &d->plan;
-    uint32_t params[MM_PARAM_COUNT];
-    mm_params(p->t,
-              &(struct mm_shape){.x_groups = p->x_groups,
-                                 .y_groups = p->y_groups,
-                                 .x_rows = p->x_rows,
-                                 .is_vector = p->is_vector,
-                                 .tiles = tiles,
-                                 .slices = p->slices,
-                                 .x_raw = p->x_raw,
-                                 .y_raw = p->y_raw,
-                                 .k = p->k,
-                                 .blocks = p->blocks,
-                                 .paired = p->panel.pair != 0,
-                                 .many = p->many},
-              params);
-    txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params,
-                    task                                  ? (uint32_t) vector_params(p)
-                    : p->t->shared                        ? MM_PARAM_TASK
-                    : p->is_vector || !mm_has_tasks(p->t) ? MM_PARAM_X_TRIPS
-                                                          : MM_PARAM_MANY + 1);
-}
-
-// ---- tasks of cores and memtiles ----
+// ---- tasks ----
 
 static void push_mem(const struct design * d, int col, bool in, int channel, int bd, int64_t runs) {
     flow_push(&d->flow, (struct flow_tile){col, ARRAY_ROW_MEM},
@@ -557,15 +488,28 @@ void mm_push_memtile(const struct design * d, int col, const struct group * g, b
         push_mem(d, col, false, w->x_out, bd_x_out(d, p->x_stays && odd), g->tiles);
     } else {
         push_mem(d, col, true, MEM_IN, in, !brings_y ? 0 : p->y_stays ? g->steps : y);
-        push_mem(d, col, true, MEM_IN + 1, in_next - half(MEM_IN + 1), second);
+        if (!p->x_held) {
+            push_mem(d, col, true, MEM_IN + 1, in_next - half(MEM_IN + 1), second);
+        } else if (g->x_comes) {
+            bool once = mm_plan_x_once(p);
+            push_mem(d, col, true, MEM_IN + 1, BD_HELD_FIRST, once ? 0 : 1);
+            push_mem(d, col, true, MEM_IN + 1, BD_HELD_IN, p->x.rounds - !once);
+        }
+    }
+    int x_out = bd_out(d, w->out + 1);
+    if (p->x_held) { // the first tile's chunks, then the other tiles'
+        x_out = g->x_comes ? BD_HELD_OUT : BD_HELD_AGAIN;
+        second = g->x_comes ? p->x.rounds : g->tiles;
     }
     if (brings_y) {
         mm_push_pair(d, at, MEM_MM2S_QUEUE + 8 * (uint32_t) w->out,
-                     (const int[]){half(w->out) + bd_out(d, w->out),
-                                   half(w->out + 1) + bd_out(d, w->out + 1)},
+                     (const int[]){half(w->out) + bd_out(d, w->out), half(w->out + 1) + x_out},
                      (const int64_t[]){y, second});
     } else {
-        push_mem(d, col, false, w->out + 1, bd_out(d, w->out + 1), second);
+        push_mem(d, col, false, w->out + 1, x_out, second);
+    }
+    if (p->x_held && g->x_comes) {
+        push_mem(d, col, false, w->out + 1, BD_HELD_AGAIN, g->tiles - 1);
     }
 }
 
