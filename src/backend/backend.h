@@ -58,6 +58,11 @@ struct device_kind {
     // Whether anybody could tell is not its matter (order_may_join). NULL: there are none.
     bool (*fuse)(const struct ggml_tensor * const nodes[], int n, struct ggml_tensor * out);
 
+    // Computes a node and one that would follow it as one; false: nothing was done. Asked for nodes
+    // that are `together`. NULL: there are none.
+    bool (*pair)(struct hsa_stream * s, const struct ggml_tensor * node,
+                 const struct ggml_tensor * next);
+
     // Is it worth while to compute the other one right behind a node? NULL: never.
     bool (*together)(const struct ggml_tensor * node, const struct ggml_tensor * other);
 

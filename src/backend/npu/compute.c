@@ -254,10 +254,11 @@ static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, str
 }
 
 // Products of many rows have a configuration of the array for themselves, and loading it takes as
-// long as a small one. Those of the same rows also have them packed once.
+// long as a small one. Those of the same rows also have them packed once; few rows may go through
+// one kernel with several weights (pair.c).
 static bool together(const struct ggml_tensor * node, const struct ggml_tensor * other) {
     return node->op == GGML_OP_MUL_MAT && other->op == GGML_OP_MUL_MAT &&
-           node->src[1] == other->src[1] && node->src[1]->ne[1] > MAT_FEW_ROWS;
+           node->src[1] == other->src[1];
 }
 
 static void scratch_reset(struct hsa_stream * s) {
@@ -274,6 +275,7 @@ const struct device_kind npu_kind = {
     .compute = compute,
     .together = together,
     .fuse = fuse_nodes,
+    .pair = pair_products,
     .begin = npu_stream_begin,
     .end = npu_stream_end,
     .flush = npu_stream_flush,

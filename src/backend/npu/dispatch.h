@@ -13,6 +13,7 @@
 #define NPU_NAME      192                               // of a dispatch in a trace
 #define RECENT_PACKED 4
 #define RECENT_ROPES  4
+#define RECENT_PAIRS  8
 #define MAX_WRITTEN   4096 // results between two waits that are told apart
 #define MAX_SHARED    64   // results between two waits in memory that programs read as they like
 
@@ -26,6 +27,12 @@ struct rope_recent {
     float * table; // in scratch; NULL: nothing
 };
 
+struct pair_shape { // of two products that are no pair; k is 0: of none
+    enum ggml_type type;
+    int64_t k, m, n;
+    int rows; // of a panel
+};
+
 struct npu_stream {
     size_t n_pins; // dispatches that are not known to be complete
     struct code_stream * pins[MAX_IN_FLIGHT];
@@ -37,6 +44,8 @@ struct npu_stream {
     unsigned next_recent;
     struct rope_recent ropes[RECENT_ROPES];
     unsigned next_rope;
+    struct pair_shape refused[RECENT_PAIRS];
+    unsigned next_refused;
     char * room; // of nodes that are made of steps (steps.h); NULL: none yet
     size_t room_size;
     bool room_busy;                    // a node uses it
@@ -98,6 +107,12 @@ enum status attention_run(struct hsa_stream * s, struct ggml_tensor * node, stru
 
 // Have these nodes, which follow each other, one kernel? And that one as a node.
 bool fuse_nodes(const struct ggml_tensor * const nodes[], int n, struct ggml_tensor * out);
+
+// ---- pair.c ----
+
+// Computes two products of one tensor as one kernel; false: they are none, and nothing was done.
+bool pair_products(struct hsa_stream * s, const struct ggml_tensor * first,
+                   const struct ggml_tensor * second);
 
 // ---- add-id.c ----
 

@@ -482,10 +482,11 @@ static void set_gathered(const struct call * c, char * padded_row, struct gather
     a->ne[2] = b->ne[2] = node->ne[2] = c->n_slots;
     b->nb[2] = c->b->ne[1] == 1 ? 0 : b->nb[1]; // one row for all of them, or one for each
     node->nb[2] = node->nb[1];
-    g->parts = (struct join_gather){.base = a->data, .unit = a->nb[2], .n = (int) c->n_slots};
+    g->parts = (struct join_gather){.n = (int) c->n_slots, .in = {a->data, a->nb[2], {NULL}}};
     for (int i = 0; i < g->parts.n; i++) {
-        g->parts.at[i] = g->shadows[i] ? shadow_view(g->shadows[i]).data
-                                       : (char *) c->as->data + (size_t) id_at(c, i) * c->as->nb[2];
+        g->parts.in.at[i] = g->shadows[i]
+                                ? shadow_view(g->shadows[i]).data
+                                : (char *) c->as->data + (size_t) id_at(c, i) * c->as->nb[2];
     }
 }
 

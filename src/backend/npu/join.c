@@ -37,7 +37,7 @@ struct window {
 struct link { // a kernel of a chain
     struct store_kernel * kernel;
     struct hsac_dispatch d;
-    struct join_gather gather; // of its first operand; n is 0: it lies as it says
+    struct join_gather gather; // where operands lie; n is 0: as they say
     uint32_t ready;            // operands that no kernel before it writes, by bit
 };
 
@@ -118,18 +118,41 @@ static int window_of(struct window * windows, int * n, struct hsac_agent * agent
     return (*n)++;
 }
 
-static bool begins_in(const struct join_gather * g, const struct hsac_dispatch * d) {
-    const char * addr = d->operands[0].addr;
-    return g && addr >= g->base && addr < g->base + (size_t) g->n * g->unit;
+// The parts of an operand; NULL: it lies as it says.
+static const struct join_parts * parts_of(const struct join_gather * g,
+                                          const struct hsac_dispatch * d, int operand) {
+    const struct join_parts * p = !g || !g->n                    ? NULL
+                                  : operand == 0                 ? &g->in
+                                  : operand == d->n_operands - 1 ? &g->out
+                                                                 : NULL;
+    const char * addr = d->operands[operand].addr;
+    bool begins = p && p->base && addr >= p->base && addr < p->base + (size_t) g->n * p->unit;
+    return begins ? p : NULL;
+}
+
+static bool is_gathered(const struct join_gather * g, const struct hsac_dispatch * d) {
+    return parts_of(g, d, 0) || parts_of(g, d, d->n_operands - 1);
+}
+
+// An operand where it lies, piece by piece: one, or a gathered one's parts. False: there are no
+// more.
+static bool piece_of(const struct join_gather * g, const struct hsac_dispatch * d, int operand,
+                     int i, struct window * out) {
+    const struct join_parts * p = parts_of(g, d, operand);
+    *out = p && i < g->n ? (struct window){p->at[i], p->unit}
+                         : (struct window){d->operands[operand].addr, d->operands[operand].size};
+    return i < (p ? g->n : 1);
 }
 
 // What lies there is not among the results, the last operands, of the kernels before.
-static bool is_apart(const struct join * j, const char * addr, uint64_t size) {
+static bool is_apart(const struct join * j, const struct window * at) {
     bool apart = true;
     for (int l = 0; l < j->n && apart; l++) {
-        const struct hsac_dispatch * of = &j->links[l].d;
-        const char * result = of->operands[of->n_operands - 1].addr;
-        apart = addr >= result + of->operands[of->n_operands - 1].size || result >= addr + size;
+        const struct link * of = &j->links[l];
+        struct window w;
+        for (int i = 0; piece_of(&of->gather, &of->d, of->d.n_operands - 1, i, &w); i++) {
+            apart &= at->base >= w.base + w.size || w.base >= at->base + at->size;
+        }
     }
     return apart;
 }
@@ -137,13 +160,14 @@ static bool is_apart(const struct join * j, const char * addr, uint64_t size) {
 // Operands of the next kernel that no kernel before it writes, by bit.
 static uint32_t ready_operands(const struct join * j, const struct hsac_dispatch * d,
                                const struct join_gather * gather) {
-    bool first = true; // of a gathered operand every part
-    for (int k = 0; gather && k < gather->n && first; k++) {
-        first = is_apart(j, gather->at[k], gather->unit);
-    }
-    uint32_t ready = gather && first;
-    for (int i = gather ? 1 : 0; i < d->n_operands - 1; i++) {
-        ready |= (uint32_t) is_apart(j, d->operands[i].addr, d->operands[i].size) << i;
+    uint32_t ready = 0;
+    for (int operand = 0; operand < d->n_operands - 1; operand++) {
+        bool apart = true; // of a gathered one every part
+        struct window w;
+        for (int i = 0; apart && piece_of(gather, d, operand, i, &w); i++) {
+            apart = is_apart(j, &w);
+        }
+        ready |= (uint32_t) apart << operand;
     }
     return ready;
 }
@@ -152,16 +176,14 @@ static uint32_t ready_operands(const struct join * j, const struct hsac_dispatch
 static bool take_windows(struct join * j, struct hsac_agent * agent, const struct hsac_dispatch * d,
                          const struct join_gather * gather) {
     struct window windows[HSAC_MAX_OPERANDS];
-    int n = j->n_windows, n_parts = begins_in(gather, d) ? gather->n : 0;
+    int n = j->n_windows;
     memcpy(windows, j->windows, sizeof windows);
-    for (int i = 0; i < n_parts; i++) {
-        if (window_of(windows, &n, agent, gather->at[i], gather->unit) < 0) {
-            return false;
-        }
-    }
-    for (int i = n_parts ? 1 : 0; i < d->n_operands; i++) {
-        if (window_of(windows, &n, agent, d->operands[i].addr, d->operands[i].size) < 0) {
-            return false;
+    for (int operand = 0; operand < d->n_operands; operand++) {
+        struct window w;
+        for (int i = 0; piece_of(gather, d, operand, i, &w); i++) {
+            if (window_of(windows, &n, agent, w.base, w.size) < 0) {
+                return false;
+            }
         }
     }
     memcpy(j->windows, windows, sizeof windows);
@@ -252,14 +274,14 @@ static struct hsac_dispatch aimed(const struct join * j, struct chain * c,
     for (size_t i = 0; i < c->n_aims; i++) {
         const struct txn_aim * a = &c->aims[i];
         const struct link * of = &j->links[a->part];
-        const struct join_gather * g = &of->gather;
+        const struct join_parts * p = parts_of(&of->gather, &of->d, a->operand);
         char * addr = of->d.operands[a->operand].addr;
         uint64_t size = of->d.operands[a->operand].size, offset = a->byte_offset;
-        if (g->n && a->operand == 0) {
-            offset += (uint64_t) (addr - g->base);
-            addr = g->at[offset / g->unit];
-            size = g->unit;
-            offset %= g->unit;
+        if (p) {
+            offset += (uint64_t) (addr - p->base);
+            addr = p->at[offset / p->unit];
+            size = p->unit;
+            offset %= p->unit;
         }
         int w = window_of(windows, &n, agent, addr, size);
         aim(c, a, w, (uint32_t) ((uint64_t) (addr - windows[w].base) + offset), agent);
@@ -391,7 +413,7 @@ enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
     struct join * j = s->npu->join;
     struct hsac_dispatch shared = *asked, *d = &shared;
     enum status st = ST_OK;
-    gather = begins_in(gather, d) ? gather : NULL;
+    gather = is_gathered(gather, d) ? gather : NULL;
     if (j) {
         share_decoder(j, kernel, d);
     }
@@ -413,9 +435,11 @@ enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
         return dispatch(s, d, err);
     }
     struct hsac_dispatch real = *d;
-    if (gather) {
-        real.operands[0].addr = gather->at[0];
-        real.operands[0].size = gather->unit;
+    for (int i = 0; i < d->n_operands; i++) {
+        struct window w;
+        piece_of(gather, d, i, 0, &w);
+        real.operands[i].addr = w.base;
+        real.operands[i].size = w.size;
     }
     st = hsac_queue_admits(s->queue, &real, err);
     if (st == ST_OK) {

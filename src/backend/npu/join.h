@@ -8,15 +8,18 @@
 struct hsa_stream;
 struct join;
 
-// An operand whose parts lie elsewhere, as the experts that a token chose do. A kernel has it as if
-// they lay one behind the other from base on; its descriptors, none of which reaches from one part
-// into the next, are aimed at each where it is.
+// Operands whose parts lie elsewhere, as the experts that a token chose do, or the results of
+// several products. A kernel has one as if they lay one behind the other from base on; its
+// descriptors, none of which reaches from one part into the next, are aimed at each where it is.
 enum { JOIN_MOST_PARTS = 16 };
-struct join_gather {
-    char * base;
+struct join_parts {
+    char * base; // NULL: the operand lies as it says
     size_t unit; // bytes from part to part of what the kernel sees
-    int n;
     char * at[JOIN_MOST_PARTS];
+};
+struct join_gather {
+    int n;                     // parts of either
+    struct join_parts in, out; // the first operand, and the result
 };
 
 struct join * join_new(void); // NULL without memory; then, or where none is, none are joined
@@ -24,8 +27,8 @@ void join_free(struct join * j, struct hsac_agent * agent);
 
 // Takes the kernel in behind those that wait; what cannot be one dispatch with it is sent before.
 // d is complete, and its code and the kernel stay until join_settled. Where it is refused nothing
-// of it was taken. With `gather`, which may be NULL, that is where its first operand lies, if it
-// begins in it; ST_UNSUPPORTED: this kernel or these places are not for that.
+// of it was taken. With `gather`, which may be NULL, that is where those operands lie which begin
+// in it; ST_UNSUPPORTED: this kernel or these places are not for that.
 enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
                      const struct hsac_dispatch * d, const struct join_gather * gather,
                      struct error * err);

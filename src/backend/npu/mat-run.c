@@ -240,12 +240,19 @@ static enum status compute(struct hsa_stream * s, struct mat_plan * p, struct er
 
 enum status mat_compute(struct hsa_stream * s, const struct ggml_tensor * node,
                         struct error * err) {
-    struct mat_plan p;
-    struct mat_world w = mat_world_of(s->device);
+    struct kernel_panel panel = {0};
     if (node->src[0]) {
         struct view weights = view_of(node->src[0]);
-        w.panel = panels_of(buffer_panels(node->src[0]), &weights);
+        panel = panels_of(buffer_panels(node->src[0]), &weights);
     }
+    return mat_compute_as(s, node, panel, err);
+}
+
+enum status mat_compute_as(struct hsa_stream * s, const struct ggml_tensor * node,
+                           struct kernel_panel panel, struct error * err) {
+    struct mat_plan p;
+    struct mat_world w = mat_world_of(s->device);
+    w.panel = panel;
     enum status st = mat_plan_node(w, node, &p, err);
     if (st != ST_OK) {
         return st;

@@ -173,6 +173,9 @@ void mat_forget(struct hsa_stream * s, const void * begin, size_t bytes);
 struct mat_world mat_world_of(const struct hsa_device * device);
 void mat_put_zeros(struct hsac_agent * a, const struct ggml_tensor * t); // sums of nothing
 enum status mat_compute(struct hsa_stream * s, const struct ggml_tensor * node, struct error * err);
+// The same with weights of which the caller knows how they lie.
+enum status mat_compute_as(struct hsa_stream * s, const struct ggml_tensor * node,
+                           struct kernel_panel panel, struct error * err);
 
 // The steps of mat_compute. The packed form of weights, held by the caller; NULL when none is kept.
 enum status mat_shadow(struct hsa_stream * s, const struct ggml_tensor * weights,

@@ -221,6 +221,28 @@ static bool compute_fused(struct hsa_stream * s, struct order * order, int index
     return false;
 }
 
+// A node and the one that follows it in the device's order, at once. By op there is nothing to be
+// told of two, as above.
+static bool compute_pair(struct hsa_stream * s, const struct ggml_tensor * node,
+                         struct order * order) {
+    const struct device_kind * kind = s->device->kind;
+    struct order then = *order;
+    int index;
+    if (!kind->pair || !kind->together(node, node) || fallback_waits(&s->fallback) ||
+        (s->device->profile && !profile_is_each(s->device->profile))) {
+        return false;
+    }
+    const struct ggml_tensor * next = order_next(&then, &index);
+    s->node = node;
+    if (!next || !kind->together(node, next) || !kind->pair(s, node, next)) {
+        return false;
+    }
+    note_writes(s, node);
+    note_writes(s, next);
+    *order = then;
+    return true;
+}
+
 // Are the tensors of the graph what the program wrote? It was not told where that failed.
 static enum status check_bytes(struct hsa_stream * s, struct ggml_cgraph * graph,
                                struct error * err) {
@@ -267,6 +289,9 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
     int n = order.n, i = 0;
     while (st == ST_OK && (node = order_next(&order, &i)) != NULL) {
         if (compute_fused(s, &order, i)) {
+            continue;
+        }
+        if (compute_pair(s, node, &order)) {
             continue;
         }
         st = s->device->profile ? profile_compute(s, node, &err) : compute_node(s, node, &err);

@@ -712,6 +712,37 @@ static void test_refusals(void ** state) {
     refused(&spec, ST_UNSUPPORTED, "too long");
 }
 
+// Batches of one b have columns of their own: as many as there are columns, fewer, more, and
+// numbers of them that do not share the columns evenly; rows that fill no tile. The same sums as
+// any others, and in one step where each batch has its columns.
+static void test_batches_of_one(void ** state) {
+    (void) state;
+    static const struct shape some[] = {
+        {128, 1, 128, 2, 1, 2, 1, 0, 0, 0}, {40, 3, 64, 4, 1, 4, 1, 0, 0, 0},
+        {96, 1, 64, 8, 1, 8, 1, 0, 0, 16},  {70, 2, 64, 3, 1, 3, 1, 0, 0, 0},
+        {33, 1, 64, 6, 1, 6, 1, 0, 0, 0},   {600, 1, 128, 2, 2, 2, 2, 0, 0, 0},
+    };
+    struct rig r;
+    rig_open(&r);
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
+        struct kernel_spec spec = spec_with(DTYPE_BF16, DTYPE_F32, &some[i]);
+        struct mm_plan p;
+        int columns = rig_columns ? rig_columns : aie_target(rig_arch)->columns;
+        spec.inputs[1].nb[2] = 0;
+        assert_int_equal(mm_plan_make(&spec, &p, NULL), ST_OK);
+        bool even = columns % some[i].b2 == 0;
+        assert_true(even ? p.beside == some[i].b2 : p.beside < some[i].b2);
+        assert_int_equal(p.columns % p.beside, 0);
+        assert_int_equal(some[i].b2 % p.beside, 0);
+        assert_true(!even || p.steps == some[i].b3);
+        run_spec(&r, spec, &some[i]);
+        spec.inputs[1] = strided(DTYPE_F32, some[i].k, some[i].n, some[i].b2, some[i].b3, 0);
+        assert_int_equal(mm_plan_make(&spec, &p, NULL), ST_OK); // each has a b of its own
+        assert_int_equal(p.beside, 1);
+    }
+    rig_close(&r);
+}
+
 static int peak(enum dtype t) { // multiplications of a core in a cycle
     static const int peaks[AIE_ARCH_COUNT][3] = {{128, 256, 64}, {64, 512, 128}};
     return peaks[rig_arch][t == DTYPE_BF16 ? 0 : t == DTYPE_I8 ? 1 : 2];
@@ -746,15 +777,25 @@ int main(int argc, char ** argv) {
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_number), cmocka_unit_test(test_no_numbers),
-        cmocka_unit_test(test_wide_blocks), cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_many_blocks), cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_i8),          cmocka_unit_test(test_i16),
-        cmocka_unit_test(test_held),        cmocka_unit_test(test_leftovers),
-        cmocka_unit_test(test_specials),    cmocka_unit_test(test_banks),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_raw),         cmocka_unit_test(test_rounds),
-        cmocka_unit_test(test_shared),      cmocka_unit_test(test_tasks_between),
+        cmocka_unit_test(test_each_number),
+        cmocka_unit_test(test_no_numbers),
+        cmocka_unit_test(test_wide_blocks),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_many_blocks),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_i8),
+        cmocka_unit_test(test_i16),
+        cmocka_unit_test(test_held),
+        cmocka_unit_test(test_leftovers),
+        cmocka_unit_test(test_specials),
+        cmocka_unit_test(test_banks),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_raw),
+        cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_tasks_between),
+        cmocka_unit_test(test_batches_of_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,8 @@
 #include "aie/ops/ops.h"
 #include "aie/target/times.h"
 
+enum { STEPS_AT_ONCE = 2 }; // in flight
+
 // Gemv: cycles of a slice of 64 k and 64 rows, and more for each four rows of b.
 struct slice {
     int once, four;
@@ -86,7 +88,8 @@ static int64_t gemm_slice(const struct kernel_spec * spec, const struct mm_plan 
 
 struct mm_likely mm_likely(const struct kernel_spec * spec, const struct mm_plan * p) {
     const struct aie_likely_times * t = &aie_times(spec->arch)->likely;
-    int64_t a = bytes_of(&spec->inputs[0]), b = bytes_of(&spec->inputs[1]);
+    int64_t a = p->beside * bytes_of(&spec->inputs[0]), b = bytes_of(&spec->inputs[1]);
+    int64_t out = p->beside * bytes_of(&spec->output);
     int64_t work = p->m_steps * (int64_t) p->slices;
     if (!p->panel.rows) {
         a = paid(a, mm_chunk_bytes(p, p->y.chunk_k));
@@ -100,7 +103,7 @@ struct mm_likely mm_likely(const struct kernel_spec * spec, const struct mm_plan
         b = paid(b, p->x.chunk_k * (uint32_t) dtype_size(spec->inputs[1].dtype)) *
             (p->x_held ? 1 : p->m_steps);
     }
-    return (struct mm_likely){work, (a + b + bytes_of(&spec->output)) * 10 / t->memory_tenths};
+    return (struct mm_likely){work, (a + b + out) * 10 / t->memory_tenths};
 }
 
 uint64_t mul_mat_likely(const struct kernel_spec * spec) {
@@ -110,8 +113,10 @@ uint64_t mul_mat_likely(const struct kernel_spec * spec) {
         return mul_mat_bound(spec);
     }
     const struct mm_likely l = mm_likely(spec, &p);
-    int64_t batches = spec->output.ne[2] * spec->output.ne[3];
     int64_t edges = p.is_vector ? t->edges : t->gemm_edges;
-    return (uint64_t) ((l.work > l.memory ? l.work : l.memory) * batches +
+    if (p.is_vector && p.steps > STEPS_AT_ONCE) { // one waits for another, and none is told ahead
+        edges *= 2;
+    }
+    return (uint64_t) ((l.work > l.memory ? l.work : l.memory) * mm_plan_turns(&p, spec) +
                        edges * ops_columns(spec) / aie_target(spec->arch)->columns);
 }

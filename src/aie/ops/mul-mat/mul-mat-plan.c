@@ -20,6 +20,24 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+// ---- batches ----
+
+// Batches that have one b, each of which may have columns of its own: then b comes once for all of
+// them, and no step waits for another's.
+static int batches_beside(const struct kernel_spec * spec, int columns) {
+    int64_t n = spec->output.ne[2];
+    bool same = spec->inputs[0].ne[2] == n && spec->inputs[1].nb[2] == 0;
+    int beside = same && n > 1 ? columns : 1;
+    while (beside > 1 && (n % beside || columns % beside)) {
+        beside--;
+    }
+    return beside;
+}
+
+int64_t mm_plan_turns(const struct mm_plan * p, const struct kernel_spec * spec) {
+    return spec->output.ne[2] / p->beside * spec->output.ne[3];
+}
+
 // ---- k ----
 
 uint32_t mm_chunk_zeros(const struct mm_plan * p, uint32_t k) {
@@ -222,7 +240,7 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
     int64_t most_k = least(chunk_room(p), (int64_t) SHIM_WRAP * 4);
     most_k = p->block_bytes ? least(most_k / cut_bytes * p->cut_k, MEM_WRAP * mm_block_k(p->t))
                             : most_k / p->t->element_bytes;
-    int64_t tiles = p->m_steps * p->n_tiles * spec->output.ne[2] * spec->output.ne[3];
+    int64_t tiles = p->m_steps * p->n_tiles * mm_plan_turns(p, spec);
     bool wide = p->is_vector && mm_x_parts(p) == 0; // x's walk has no chunks then
     if (p->many && !p->panel.rows && many_slices(p)) {
         return ST_OK;
@@ -251,9 +269,9 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
 static int64_t vector_cost(const struct mm_plan * p, int columns) {
     enum { TELL = 4600, TELL_ALL = 10000, MEMORY_BYTES = 28 /* a cycle */ };
     int64_t slice = p->blocks == KERNEL_BLOCKS ? 2100 : kernel_block(p->blocks)->cycles;
-    int64_t tiles = ops_parts(p->m, columns * MMP_CORE_ROWS_GEMV * MM_TILE);
+    int64_t m = p->m * p->beside, tiles = ops_parts(m, columns * MMP_CORE_ROWS_GEMV * MM_TILE);
     int64_t work = tiles * ops_parts(p->k, mm_slice_k(p->t)) * slice;
-    int64_t memory = p->m * mm_chunk_bytes(p, (uint32_t) p->k) / MEMORY_BYTES;
+    int64_t memory = m * mm_chunk_bytes(p, (uint32_t) p->k) / MEMORY_BYTES;
     int64_t told = columns * TELL + (work > memory ? work : memory), all = columns * TELL_ALL;
     return told > all ? told : all;
 }
@@ -261,8 +279,9 @@ static int64_t vector_cost(const struct mm_plan * p, int columns) {
 // Gemv has as many columns as pay: half as many, and so on.
 static int vector_columns(const struct mm_plan * p, int columns) {
     int best = columns;
-    while (p->t->y_group == MM_TILE && columns > 1) {
-        bool wanted = p->m > columns / 2 * MMP_CORE_ROWS_GEMV * MM_TILE; // for all rows at once
+    while (p->t->y_group == MM_TILE && columns > 1 && columns / 2 % p->beside == 0) {
+        // for all rows at once
+        bool wanted = p->m * p->beside > columns / 2 * MMP_CORE_ROWS_GEMV * MM_TILE;
         columns /= 2;
         if (!wanted || (p->n == 1 && vector_cost(p, columns) < vector_cost(p, best))) {
             best = columns;
@@ -272,7 +291,7 @@ static int vector_columns(const struct mm_plan * p, int columns) {
 }
 
 static void plan_m(struct mm_plan * p) {
-    int64_t streams = p->is_vector ? p->columns * p->core_rows : p->core_rows;
+    int64_t streams = p->is_vector ? mm_plan_streams(p) : p->core_rows;
     p->m_steps = ops_parts(p->m, streams * MM_TILE);
     p->y_rows = (int) ops_parts(p->m, streams * p->m_steps);
     if (p->panel.rows) {
@@ -284,7 +303,7 @@ static void plan_m(struct mm_plan * p) {
 int64_t mm_plan_m(const struct mm_plan * p, int64_t m_step, int stream) {
     if (p->is_vector) { // a stream's tiles follow each other, so that a step can go along them
         int64_t rows = p->m_steps * p->y_rows;
-        return least(stream * rows, p->m - rows) + m_step * p->y_rows;
+        return least(stream % mm_plan_streams(p) * rows, p->m - rows) + m_step * p->y_rows;
     }
     return least((m_step * p->core_rows + stream) * p->y_rows, p->m - p->y_rows);
 }
@@ -336,7 +355,7 @@ static int64_t vector_pass(const struct mm_plan * p) {
 
 static bool may_stay(const struct mm_plan * p, const struct kernel_spec * spec) {
     int64_t far = mm_plan_m_far(p) * spec->inputs[0].nb[1] / 4, pass = vector_pass(p);
-    bool one = spec->output.ne[2] * spec->output.ne[3] == 1;
+    bool one = mm_plan_turns(p, spec) == 1;
     return p->is_vector && (one || p->m_steps > 1) && (one || p->m_steps <= pass) && pass > 0 &&
            (far <= MMP_STEP_LIMIT || p->m_steps == 1);
 }
@@ -364,7 +383,7 @@ static void plan_pass(struct mm_plan * p, const struct kernel_spec * spec) {
     while (even < p->m_steps && even % p->m_pass) {
         p->m_pass--;
     }
-    if (p->m_steps % p->m_pass && spec->output.ne[2] * spec->output.ne[3] > 1 && p->is_vector) {
+    if (p->m_steps % p->m_pass && mm_plan_turns(p, spec) > 1 && p->is_vector) {
         p->x_stays = false; // zeros made it more slices than may_stay knew of
         p->m_pass = 1;
     }
@@ -422,8 +441,8 @@ static void plan_stay(struct mm_plan * p) {
 
 static void plan_steps(struct mm_plan * p, const struct kernel_spec * spec) {
     plan_pass(p, spec);
-    p->steps = spec->output.ne[3] * spec->output.ne[2] * ops_parts(p->n_tiles, p->pass) *
-               ops_parts(p->m_steps, p->m_pass);
+    p->steps =
+        mm_plan_turns(p, spec) * ops_parts(p->n_tiles, p->pass) * ops_parts(p->m_steps, p->m_pass);
     plan_stay(p);
 }
 
@@ -432,11 +451,10 @@ static void plan_steps(struct mm_plan * p, const struct kernel_spec * spec) {
 static int64_t cost(const struct kernel_spec * spec, const struct mm_plan * p) {
     enum { TELL_STEP = 9400, TELL_HELD = 30000, HOLDS_UP = 8 }; // a column; all of them
     const struct mm_likely l = mm_likely(spec, p);
-    const int64_t batches = spec->output.ne[2] * spec->output.ne[3];
     // the longer of the two; the other holds it up now and then
     const int64_t most = l.work > l.memory ? l.work : l.memory, other = l.work + l.memory - most;
     const int64_t told = p->steps * p->columns * TELL_STEP;
-    const int64_t done = batches * (most + other / HOLDS_UP);
+    const int64_t done = mm_plan_turns(p, spec) * (most + other / HOLDS_UP);
     return (told > done ? told : done) + (p->x_held ? TELL_HELD : 0);
 }
 
@@ -451,8 +469,8 @@ struct mm_step mm_plan_step(const struct mm_plan * p, const struct kernel_spec *
     s.tiles = p->m_pass > 1 ? least(p->m_pass, p->m_steps - s.m_step)
                             : least(p->pass, p->n_tiles - s.n_first);
     i /= passes;
-    s.batch2 = i % spec->output.ne[2];
-    s.batch3 = i / spec->output.ne[2];
+    s.batch2 = i * p->beside % spec->output.ne[2];
+    s.batch3 = i * p->beside / spec->output.ne[2];
     return s;
 }
 
@@ -481,6 +499,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     };
     const int columns = ops_columns(spec), gemm_rows = (int) least(MMP_CORE_ROWS_GEMM, columns);
     p->is_vector = p->n <= MMP_VECTOR_N && !p->t->shared;
+    p->beside = p->is_vector ? batches_beside(spec, columns) : 1;
     p->columns = p->is_vector ? vector_columns(p, columns) : columns;
     p->wide =
         blocks && !p->is_vector && !mm_by_planes(kind) && (p->x_raw || !mm_takes_many(p->t, kind));
@@ -506,6 +525,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     }
     if (st != ST_OK && p->is_vector) { // x may be too much for one memtile
         p->is_vector = p->x_stays = false;
+        p->beside = 1;
         p->columns = columns;
         p->core_rows = gemm_rows;
         plan_n(p);

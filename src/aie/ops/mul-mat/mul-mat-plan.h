@@ -30,6 +30,7 @@ struct mm_plan {
     bool is_vector; // gemv, else gemm
     int columns;
     int core_rows; // in use
+    int beside;    // gemv: batches of one b that have columns of their own in a step, each as many
 
     struct mm_cut y, x; // gemv: x comes in full
     bool y_stays;       // gemm: in the memtile, for all tiles of a step
@@ -74,7 +75,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
 
 // Step i, in the order in which they run.
 struct mm_step {
-    int64_t batch2, batch3;  // of dst
+    int64_t batch2, batch3;  // of dst, the first of those beside each other
     int64_t n_first, m_step; // the first of its tiles
     int64_t tiles;           // of each core, along n, or along m
 };
@@ -105,6 +106,17 @@ static inline bool mm_plan_x_once(const struct mm_plan * p) {
 }
 
 struct mm_step mm_plan_step(const struct mm_plan * p, const struct kernel_spec * spec, int64_t i);
+
+// How often the columns have a batch, one after the other.
+int64_t mm_plan_turns(const struct mm_plan * p, const struct kernel_spec * spec);
+
+// Gemv: the y streams of a batch, and which of the batches beside each other has this one.
+static inline int mm_plan_streams(const struct mm_plan * p) {
+    return p->columns * p->core_rows / p->beside;
+}
+static inline int mm_plan_batch(const struct mm_plan * p, int stream) {
+    return stream / mm_plan_streams(p);
+}
 
 // First m of the tiles of y stream `stream` in a step.
 int64_t mm_plan_m(const struct mm_plan * p, int64_t m_step, int stream);

@@ -162,8 +162,16 @@ static void gemm_outputs(const struct design * d, int col, const struct mm_step 
     }
 }
 
+// A step as a column has it: of batches beside each other its own.
+static struct mm_step step_of(const struct design * d, int col, const struct mm_step * s) {
+    struct mm_step own = *s;
+    own.batch2 += mm_plan_batch(&d->plan, MMP_CORE_ROWS_GEMV * col);
+    return own;
+}
+
 static void gemv_inputs(const struct design * d, int col, const struct mm_step * s, int set) {
     const struct mm_plan * p = &d->plan;
+    struct mm_step own = step_of(d, col, s);
     uint32_t piece = mm_x_row(p) / (uint32_t) p->x_pieces;
     struct place b = place_of(d, OPERAND_B, s, 0);
     struct array_bd x = {
@@ -175,7 +183,7 @@ static void gemv_inputs(const struct design * d, int col, const struct mm_step *
     shim_bd(d, set + SHIM_X, &x, b.operand, b.offset);
     for (int i = 0; i < p->core_rows; i++) {
         int64_t m = mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col + i);
-        struct place a = place_of(d, OPERAND_A, s, m);
+        struct place a = place_of(d, OPERAND_A, &own, m);
         write_rows(d, set + SHIM_BEHIND_X + (i ? SHIM_SECOND : SHIM_FIRST), &a, &p->y, p->y_rows);
     }
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
@@ -191,11 +199,12 @@ static void gemv_inputs(const struct design * d, int col, const struct mm_step *
 static void gemv_outputs(const struct design * d, int col, const struct mm_step * s, int set) {
     const struct mm_plan * p = &d->plan;
     int first = set + SHIM_BEHIND_X + SHIM_TILES;
+    struct mm_step own = step_of(d, col, s);
     int64_t m = mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col);
     int64_t apart = mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col + 1) - m;
     bool together = apart && apart <= MMP_STEP_LIMIT;
     for (int i = 0; i < (together ? 1 : MMP_CORE_ROWS_GEMV); i++) {
-        struct place c = place_of(d, OPERAND_OUT, s, 0);
+        struct place c = place_of(d, OPERAND_OUT, &own, 0);
         c.offset += 4 * (m + i * apart);
         write_tile_bd(d, first + i, &c, together ? apart : 0, together || i ? -1 : first + 1);
     }
