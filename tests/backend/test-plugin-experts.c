@@ -131,7 +131,8 @@ static struct ggml_backend_hsa_account account(void) {
 
 // The second and later tokens, each with other experts: the host waits for the ids and no more,
 // plans and lays out nothing, and the bytes are those of the experts that were chosen. Rows that
-// do not begin at words are laid out anew when their expert is first met, and are no bf16 then.
+// do not begin at words are laid out anew when their expert is first met, and are no bf16 then. No
+// PDI is loaded, with the gate of gpt-oss either.
 static void layer_of_a_token(enum ggml_type type, int64_t k, int64_t ff, bool padded, double most) {
     enum { EXPERTS = 4, USED = 2, TOKENS = 2 };
     struct world w = world_new();
@@ -140,12 +141,15 @@ static void layer_of_a_token(enum ggml_type type, int64_t k, int64_t ff, bool pa
     struct ggml_tensor * down_w = ggml_new_tensor_3d(w.weights, type, ff, k, EXPERTS);
     struct ggml_tensor * x = ggml_new_tensor_3d(w.ctx, GGML_TYPE_F32, k, 1, 1);
     struct ggml_tensor * logits = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, EXPERTS, 1);
-    struct ggml_tensor * ids = ggml_argsort(w.ctx, logits, GGML_SORT_ORDER_DESC);
+    struct ggml_tensor * ids = ggml_scale(w.ctx, logits, 2); // on the decoder, as a router is
+    ids = ggml_argsort(w.ctx, ids, GGML_SORT_ORDER_DESC);
     ids = ggml_view_2d(w.ctx, ids, USED, 1, ids->nb[1], 0);
     struct ggml_tensor * up = ggml_mul_mat_id(w.ctx, up_w, x, ids);
     struct ggml_tensor * gate = ggml_mul_mat_id(w.ctx, gate_w, x, ids);
-    struct ggml_tensor * down =
-        ggml_mul_mat_id(w.ctx, down_w, ggml_swiglu_split(w.ctx, gate, up), ids);
+    struct ggml_tensor * gated = type == GGML_TYPE_MXFP4
+                                     ? ggml_swiglu_oai(w.ctx, gate, up, 1.702f, 7)
+                                     : ggml_swiglu_split(w.ctx, gate, up);
+    struct ggml_tensor * down = ggml_mul_mat_id(w.ctx, down_w, gated, ids);
     world_alloc(&w, down);
     fill(up_w, 1);
     fill(gate_w, 2);
@@ -160,7 +164,8 @@ static void layer_of_a_token(enum ggml_type type, int64_t k, int64_t ff, bool pa
         struct ggml_backend_hsa_account from = account();
         world_compute(&w);
         struct ggml_backend_hsa_stats after = stats();
-        double bytes = 4 * (double) (account().stream_words - from.stream_words);
+        struct ggml_backend_hsa_account to = account();
+        double bytes = 4 * (double) (to.stream_words - from.stream_words);
         check_experts(up, TOLERANCE_BF16);
         check_experts(gate, TOLERANCE_BF16);
         check_experts(down, TOLERANCE_BF16);
@@ -168,6 +173,7 @@ static void layer_of_a_token(enum ggml_type type, int64_t k, int64_t ff, bool pa
             assert_int_equal(after.staged_operands, before.staged_operands);
             assert_int_equal(after.waits - before.waits, 2); // for the ids, and at the end
             assert_int_equal(after.kept_nodes - before.kept_nodes, 2 + 3);
+            assert_int_equal(to.pdi_loads - from.pdi_loads, 0);
             if (bytes < used || bytes > most * used) {
                 fail_msg("%s: %.0f bytes for experts of %.0f", ggml_type_name(type), bytes, used);
             }

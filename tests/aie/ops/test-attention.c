@@ -334,15 +334,19 @@ static void test_lone_cores(void ** state) { // among other programs, without a 
         {{64, 64, 28, 7, 1, 200, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES}, // the last is not
         {{64, 64, 14, 2, 1, 640, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES}, // seven heads in two items
         {{256, 256, 5, 1, 1, 300, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0}, YES},
-        {{64, 64, 8, 8, 1, 64, 1, 1, DTYPE_F16, 1, 1, 0, 0, 1}, NO},    // sinks
-        {{64, 64, 8, 8, 1, 64, 1, 1, DTYPE_F16, 1, 0, 8, 0, 1}, NO},    // slopes
-        {{64, 64, 32, 8, 4, 130, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES}, // as many rows as fit
-        {{64, 64, 24, 4, 7, 128, 2, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES}, // and more: several items
-        {{64, 64, 32, 8, 17, 64, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES}, // a short prompt
-        {{64, 64, 8, 2, 128, 64, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, NO},  // of a longer one
+        {{64, 64, 8, 8, 1, 64, 1, 1, DTYPE_F16, 1, 1, 0, 0, 1}, YES}, // sinks
+        {{64, 64, 16, 2, 2, 256, 1, 1, DTYPE_BF16, 0, 1, 0, 0, 1}, YES},
+        {{64, 64, 40, 20, 1, 128, 1, 1, DTYPE_F16, 1, 1, 0, 0, 1}, YES}, // several items of a core
+        {{64, 64, 8, 8, 1, 200, 1, 1, DTYPE_F16, 1, 1, 0, 0, 1}, NO},    // a last block unlike
+        {{64, 64, 8, 8, 1, 64, 1, 1, DTYPE_F16, 1, 0, 8, 0, 1}, NO},     // slopes
+        {{64, 64, 32, 8, 4, 130, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES},  // as many rows as fit
+        {{64, 64, 24, 4, 7, 128, 2, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES},  // and more: several items
+        {{64, 64, 32, 8, 17, 64, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES},  // a short prompt
+        {{64, 64, 8, 2, 128, 64, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, NO},   // of a longer one
         // More blocks than a descriptor repeats, and twice as many; and a short one behind them.
         {{512, 512, 2, 1, 1, 1056, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES},
         {{512, 512, 2, 1, 1, 2048, 1, 1, DTYPE_BF16, 0, 0, 0, 0, 0}, YES},
+        {{512, 512, 2, 1, 1, 1056, 1, 1, DTYPE_F16, 1, 1, 0, 0, 1}, NO},
         {{512, 512, 2, 1, 1, 1060, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, NO},
         {{512, 512, 2, 1, 1, 2064, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, NO},
     };

@@ -42,9 +42,9 @@ struct list {
 
 static bool is_of_decoder(const struct kernel_spec * spec) {
     static const enum kernel_op ops[] = {
-        KERNEL_OP_NORM,     KERNEL_OP_RMS_NORM, KERNEL_OP_L2_NORM,
-        KERNEL_OP_SOFT_MAX, KERNEL_OP_SWIGLU,   KERNEL_OP_GEGLU,
-        KERNEL_OP_ADD,      KERNEL_OP_MUL,      KERNEL_OP_SCALE,
+        KERNEL_OP_NORM,   KERNEL_OP_RMS_NORM,   KERNEL_OP_L2_NORM, KERNEL_OP_SOFT_MAX,
+        KERNEL_OP_SWIGLU, KERNEL_OP_GEGLU,      KERNEL_OP_ADD,     KERNEL_OP_MUL,
+        KERNEL_OP_SCALE,  KERNEL_OP_SWIGLU_OAI,
     };
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         if (ops[i] == spec->op) {

@@ -26,6 +26,7 @@ enum { MEM_STATE_BD = 8 };                                          // behind th
 enum { IN_FIRST, IN_SECOND }; // channels into a column
 // Where a column has two items: of a shim, for each of them; of a core, instead of the sinks.
 enum { HALF_Q, HALF_TURN, HALF_LAST = HALF_TURN + 3, HALF_BDS = HALF_LAST + 3, HALF_OUT = 14 };
+enum { HALF_SINKS = HALF_LAST }; // there is no last block of another kind then
 enum { CORE_PASSING = CORE_SINKS, CORE_PASSING_REST = 15 };
 // What a part ends with: in the last place, or where that is taken in that of a second k, of which
 // there is none then.
@@ -602,13 +603,14 @@ static void bring(const struct design * d, int col, int half, const struct at_it
                             .wrap = {(uint32_t) p->dk, (uint32_t) p->item_heads},
                             .step = {1, step_words(q, 2), step_words(q, 1)}};
     int q_bd = p->one_channel ? half * HALF_BDS + HALF_Q : SHIM_Q;
+    int sinks_bd = p->one_channel ? half * HALF_BDS + HALF_SINKS : SHIM_SINKS;
     if (p->sinks) {
         struct array_bd sinks = {.words = (uint32_t) p->item_heads, .next = q_bd};
-        shim_bd(d, col, SHIM_SINKS, &sinks, AT_SINKS, 4 * item->head);
+        shim_bd(d, col, sinks_bd, &sinks, AT_SINKS, 4 * item->head);
     }
     shim_bd(d, col, q_bd, &rows, AT_Q,
             item->batch * q->nb[3] + item->head * q->nb[2] + item->query * q->nb[1]);
-    push_shim(d, col, half, p->sinks ? SHIM_SINKS : q_bd, 1);
+    push_shim(d, col, half, p->sinks ? sinks_bd : q_bd, 1);
     if (p->one_channel) {
         bring_turns(d, col, half, k_offset, v_offset, mask_offset);
         return;

@@ -205,8 +205,7 @@ static bool choose(struct at_plan * p) {
 // Can one channel bring all that an item's cores want? That is told by two sets of descriptors, the
 // second for the last block. Steps are those from block to block, in words.
 static bool is_small(const struct at_plan * p, int64_t k_step, int64_t v_step) {
-    return !p->sinks && p->mask_blocks == 1 &&
-           (p->turns < 2 || (k_step <= 1 << 20 && v_step <= 1 << 20));
+    return p->mask_blocks == 1 && (p->turns < 2 || (k_step <= 1 << 20 && v_step <= 1 << 20));
 }
 
 // Two items in a column.
@@ -215,7 +214,7 @@ static void try_halves(struct at_plan * p) {
     two.halves = 2;
     two.cores = AT_CORES / 2;
     two.one_channel = true;
-    if (p->rows <= AT_FEW_ROWS && p->items > p->columns && p->turns <= AT_MOST_RUNS &&
+    if (!p->sinks && p->rows <= AT_FEW_ROWS && p->items > p->columns && p->turns <= AT_MOST_RUNS &&
         lay_out(&two, p->item_heads, p->item_queries)) {
         *p = two;
     }
@@ -223,6 +222,7 @@ static void try_halves(struct at_plan * p) {
 
 int64_t at_item_words(const struct at_plan * p) {
     int64_t words = p->rows * p->dk + p->n_kv * (p->k_words + p->v_words);
+    words += p->sinks ? p->item_heads : 0;
     if (p->mask) {
         int64_t last = p->even ? 0 : (p->last_keys + 1) / 2;
         words += at_mask_rows(p) * (p->turns * (p->keys / 2) + last);
@@ -260,7 +260,8 @@ static int64_t cycles_of(const struct at_plan * p) {
 
 // Two cores in half of the columns, an item each, of no more rows than a core takes; where that
 // takes no longer than on all cores by more than PDIs take that are loaded for these. With more
-// queries products are on another PDI as well, and there is nothing to be saved.
+// queries products are on another PDI as well, and there is nothing to be saved. Sinks have the
+// place of a second set of descriptors (is_small), and so all blocks must be alike.
 static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
     struct at_plan lone = *p;
     lone.mixed = true;
@@ -272,7 +273,8 @@ static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
     lone.even = p->last_keys == p->keys && p->blocks <= 2 * AT_MOST_RUNS;
     lone.turns = lone.even ? p->blocks : p->turns;
     if (!lone.columns || p->part || p->queries > aie_times(spec->arch)->mixed_queries ||
-        spec->params[AT_ARG_MAX_BIAS] || (!lone.even && p->turns > AT_MOST_RUNS)) {
+        spec->params[AT_ARG_MAX_BIAS] || (!lone.even && p->turns > AT_MOST_RUNS) ||
+        (p->sinks && !(lone.even && p->blocks <= AT_MOST_RUNS))) {
         return;
     }
     int64_t queries = p->item_queries, heads = p->item_heads, fewer = (heads + 1) / 2;
