@@ -47,6 +47,29 @@ struct hsa_emu_counters {
 // HSA_STATUS_ERROR_INVALID_AGENT for a handle that is no emulated NPU or GPU.
 hsa_status_t hsa_emu_counters(hsa_agent_t agent, struct hsa_emu_counters * out);
 
+// A kernel that an emulated GPU ran: what its code object says of it, and what its waves executed.
+enum { HSA_EMU_KINDS = 11, HSA_EMU_LAUNCHES = 64 };
+
+struct hsa_emu_launch {
+    size_t size;                // of this struct, set by the caller: later versions append to it
+    uint64_t number;            // 1: the agent's first
+    char kernel[64];            // "": of a code object that is gone
+    uint32_t grid[3], group[3]; // work-items
+    uint32_t lanes;             // of a wave
+    uint32_t vgprs;             // of a lane, those for accumulation included
+    uint32_t group_bytes, private_bytes; // LDS of a group, scratch of a work-item
+    uint64_t waves, instructions;        // instructions: of waves
+    struct {
+        const char * name;            // lives as long as the process
+        uint64_t instructions, bytes; // bytes: of memory or LDS, of all lanes that were on
+    } kinds[HSA_EMU_KINDS];
+};
+
+// A launch by its number, 0: the last one. HSA_EMU_LAUNCHES are remembered; of kernels of several
+// queues that run at the same time the counts are not told apart. HSA_STATUS_ERROR_INVALID_INDEX
+// where there was none; HSA_STATUS_ERROR_INVALID_AGENT for a handle that is no emulated GPU.
+hsa_status_t hsa_emu_launch(hsa_agent_t agent, uint64_t number, struct hsa_emu_launch * out);
+
 // How many columns the array of a NPU has: kernels are made for so many. ROCr does not tell; who
 // has a real NPU asks its driver. HSA_STATUS_ERROR_INVALID_AGENT for a handle that is no emulated
 // NPU.

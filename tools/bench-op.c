@@ -4,8 +4,10 @@
 // weights laid out and the array configured. A sweep does that for several sizes, and draws them.
 //
 //     ggml-hsa-bench-op PLUGIN OP TYPE SHAPE [--sweep rows=A..B] [--svg FILE] [--json]
+//     ggml-hsa-bench-op PLUGIN OP TYPE SHAPE --gpu ARCH [--json]
 #include "base/base.h"
 #include "base/json.h"
+#include "bench-gpu.h"
 #include "ggml-hsa.h"
 #include "llm.h"
 #include "words.h"
@@ -251,7 +253,8 @@ static int numbers(const char * text, char between, int64_t * out, int most) {
 // ---- measuring ----
 
 struct figures {
-    int64_t at; // of a sweep: how many rows
+    int64_t at;               // of a sweep: how many rows
+    struct gpu_account * gpu; // of a GPU, which has nothing of what follows; NULL: of a NPU
     struct ggml_backend_hsa_account account;
     double kernels, dispatches, pdis, bytes, us;
     double causes[GGML_BACKEND_HSA_CAUSES];
@@ -288,6 +291,9 @@ static const char * compute(const struct llm_device * d, struct ggml_context * c
                             struct ggml_tensor * node, struct figures * out) {
     struct ggml_cgraph * graph = ggml_new_graph(ctx);
     ggml_build_forward_expand(graph, node);
+    if (out->gpu) {
+        return gpu_compute(d, graph, node, out->gpu);
+    }
     struct ggml_backend_hsa_account before = {0};
     double kernels = 0;
     for (int run = 0; run < 2; run++) {
@@ -319,8 +325,9 @@ static const char * measure(const struct llm_device * d, const struct op * op, s
     struct ggml_tensor * node = p.weights && p.rest ? op->make(&p) : NULL;
     ggml_backend_buffer_t buffers[2] = {0};
     if (node && !ggml_backend_supports_op(d->stream, node)) {
-        why =
-            "the NPU has no kernel for it; GGML_HSA_HOST_FALLBACK=1 GGML_HSA_ENABLE_LOG=1 says why";
+        why = out->gpu ? "the GPU has no kernel for it; GGML_HSA_EXPLAIN=1 says why"
+                       : "the NPU has no kernel for it; GGML_HSA_HOST_FALLBACK=1 "
+                         "GGML_HSA_ENABLE_LOG=1 says why";
     } else if (node) {
         if (ggml_get_first_tensor(p.weights)) {
             buffers[0] = ggml_backend_alloc_ctx_tensors(p.weights, d->stream);
@@ -476,7 +483,7 @@ static int usage(const char * text, const char * word, const char * more) {
 }
 
 struct arguments {
-    const char *plugin, *op_word, *type, *shape, *svg, *sweep;
+    const char *plugin, *op_word, *type, *shape, *svg, *sweep, *gpu;
     bool json;
     const struct op * op;
     struct node node;
@@ -488,6 +495,7 @@ static void read_words(int argc, char ** argv, struct arguments * a) {
         .plugin = argv[1], .op_word = argv[2], .type = argv[3], .shape = argv[4]};
     for (int i = 5; i < argc; i++) {
         a->json |= !strcmp(argv[i], "--json");
+        a->gpu = !strcmp(argv[i], "--gpu") && i + 1 < argc ? argv[i + 1] : a->gpu;
         a->svg = !strcmp(argv[i], "--svg") && i + 1 < argc ? argv[i + 1] : a->svg;
         a->sweep = !strcmp(argv[i], "--sweep") && i + 1 < argc ? argv[i + 1] : a->sweep;
     }
@@ -574,7 +582,9 @@ static const char * measure_all(struct llm_device * device, struct arguments * a
 
 static int tell_all(const struct arguments * a, struct figures f[MOST_POINTS], int points) {
     int status = OK;
-    if (a->json) {
+    if (f[0].gpu) {
+        status = gpu_print(a->op_word, a->type, a->shape, f[0].gpu, a->json);
+    } else if (a->json) {
         status = print_json(a->op_word, a->type, a->shape, f, points);
     } else if (a->sweep) {
         print_sweep(a->op_word, a->type, a->shape, f, points);
@@ -600,9 +610,21 @@ int main(int argc, char ** argv) {
         return USAGE;
     }
     struct llm_device device;
+    static struct gpu_account account;
     static struct figures f[MOST_POINTS];
+    if (a.gpu) {
+        char known[160];
+        account.chip = gpu_chip_named(a.gpu);
+        gpu_chips_list(known, sizeof known);
+        if (!account.chip) {
+            fprintf(stderr, "ggml-hsa bench: no figures of '%.40s': %s\n", a.gpu, known);
+            return USAGE;
+        }
+        f[0].gpu = &account;
+    }
+    const char * why =
+        a.gpu ? gpu_open(a.plugin, account.chip, &device) : llm_open(a.plugin, &device);
     int points = 0;
-    const char * why = llm_open(a.plugin, &device);
     why = why ? why : measure_all(&device, &a, f, &points);
     if (why) {
         fprintf(stderr, "ggml-hsa bench: %s %s %s: %s\n", a.op_word, a.type, a.shape, why);

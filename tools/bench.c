@@ -305,14 +305,20 @@ static enum status run_task(const struct options * o, struct buf * b, bool * wor
     return st;
 }
 
+static bool is_gpu(const struct options * o) {
+    return o->arch && !strncmp(o->arch, "gfx", 3);
+}
+
 // What is not one kernel is a node of ggml, which a program that has ggml computes (bench-op.c).
 // False: there is none, or it was not asked for in a way that this could answer.
 static bool run_node(const struct options * o, int * status) {
     char plugin[512], helper[512];
     struct kernel_spec spec = {0};
     struct error err;
+    bool gpu = is_gpu(o);
     if (o->compare || o->range || !probe_find("libggml-hsa.so", plugin) ||
-        !probe_find("ggml-hsa-bench-op", helper) || find_device(o, &spec, &err) != ST_OK) {
+        !probe_find("ggml-hsa-bench-op", helper) ||
+        (!gpu && find_device(o, &spec, &err) != ST_OK)) {
         return false;
     }
     const char * words[11] = {helper, plugin, o->words[0], o->words[1], o->words[2]};
@@ -327,6 +333,10 @@ static bool run_node(const struct options * o, int * status) {
     }
     if (o->json) {
         words[n++] = "--json";
+    }
+    if (gpu) { // it names what is emulated for it
+        words[n++] = "--gpu";
+        words[n++] = o->arch;
     }
     setenv("GGML_HSA_EMULATE", o->arch ? o->arch : kernel_arch_name(spec.arch), 1);
     unsetenv("GGML_HSA_RUNTIME");
@@ -358,11 +368,17 @@ static int run(int argc, char ** argv) {
     if (o.svg && !o.sweep) {
         return tool_usage(&bench_subcommand, "--svg draws a --sweep");
     }
-    bool words = o.sweep != NULL;
+    if (is_gpu(&o) && (o.sweep || o.compare || o.clock || o.range)) {
+        return tool_usage(&bench_subcommand,
+                          "--sweep, --compare, --clock and --range are of NPUs: a GPU has no "
+                          "modelled time");
+    }
+    bool words = o.sweep != NULL || is_gpu(&o);
     enum status st =
-        o.sweep ? error_set(&err, ST_UNSUPPORTED,
-                            "--sweep wants a build with ggml, and neither --compare nor --range")
-                : run_task(&o, &b, &words, &err);
+        is_gpu(&o) ? error_set(&err, ST_UNSUPPORTED, "a node on a GPU wants a build with ggml")
+        : o.sweep  ? error_set(&err, ST_UNSUPPORTED,
+                               "--sweep wants a build with ggml, and neither --compare nor --range")
+                   : run_task(&o, &b, &words, &err);
     if (words && run_node(&o, &status)) {
         buf_free(&b);
         return status;
@@ -385,7 +401,8 @@ const struct subcommand bench_subcommand = {
     // clang-format off
     .help =
         "usage: ggml-hsa bench OP TYPE SHAPE [--arch ARCH] [--compare PACK] [--clock CLOCK] [--range] [--json]\n"
-        "       ggml-hsa bench OP TYPE SHAPE --sweep rows=A..B [--svg FILE] [--arch ARCH] [--clock CLOCK] [--json]\n\n"
+        "       ggml-hsa bench OP TYPE SHAPE --sweep rows=A..B [--svg FILE] [--arch ARCH] [--clock CLOCK] [--json]\n"
+        "       ggml-hsa bench OP TYPE SHAPE --arch gfxN [--json]\n\n"
         "Makes one kernel, or takes it from GGML_HSA_KERNEL_DIR or the cache as the backend would, runs\n"
         "it on the emulated NPU and tells its modelled time, what bounds it, and where the time went.\n"
         "It runs twice; what is told is of the second run, which finds the array configured.\n"
@@ -398,7 +415,9 @@ const struct subcommand bench_subcommand = {
         "                size of a head, heads, heads of keys, queries, keys (TYPE: that of keys, q8_0 or q4_0, too);\n"
         "                of GET_ROWS and SET_ROWS: length, rows, how many are got or set\n"
         "  --arch A      aie2 or aie2p, or aie2p:4 for so many of its columns; else what\n"
-        "                GGML_HSA_EMULATE names first, else aie2\n"
+        "                GGML_HSA_EMULATE names first, else aie2. gfx90a, gfx942, gfx1100, gfx1103, gfx1150,\n"
+        "                gfx1151, gfx1152: a node on an emulated GPU, with what its kernels are and executed;\n"
+        "                a GPU has no modelled time, what is told is estimated from a real one's figures\n"
         "  --compare P   the same kernel of the pack in directory P beside it\n"
         "  --clock C     device whose figures are used: phoenix (aie2's), strix (aie2p's) or ideal, and\n"
         "                settings behind it: phoenix,mhz=1600,ddr=0 (ddr in GB/s, 0: no limit)\n"

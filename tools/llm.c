@@ -8,7 +8,8 @@
 
 // ---- the device ----
 
-const char * llm_open(const char * plugin, struct llm_device * out) {
+// The plugin's first device.
+static const char * open_first(const char * plugin, struct llm_device * out) {
     *out = (struct llm_device){0};
     void * library = dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
@@ -26,14 +27,31 @@ const char * llm_open(const char * plugin, struct llm_device * out) {
     out->get_account = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_account");
     out->why_not = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_why_not");
     out->clear_profile = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_clear_profile");
+    return NULL;
+}
+
+static const char * open_stream(struct llm_device * out) {
+    out->stream = ggml_backend_dev_init(out->dev, NULL);
+    return out->stream ? NULL : "the device has no stream for us";
+}
+
+const char * llm_open_gpu(const char * plugin, struct llm_device * out) {
+    const char * why = open_first(plugin, out);
+    return why ? why : open_stream(out);
+}
+
+const char * llm_open(const char * plugin, struct llm_device * out) {
+    const char * why = open_first(plugin, out);
+    if (why) {
+        return why;
+    }
     struct ggml_backend_hsa_account account = {.size = sizeof account};
     ggml_backend_hsa_get_account_t get_account;
     memcpy(&get_account, &out->get_account, sizeof get_account);
     if (!out->get_stats || !get_account || !get_account(out->dev, &account)) {
         return "the first device is no emulated NPU; GGML_HSA_EMULATE=aie2 emulates one";
     }
-    out->stream = ggml_backend_dev_init(out->dev, NULL);
-    return out->stream ? NULL : "the device has no stream for us";
+    return open_stream(out);
 }
 
 void llm_close(struct llm_device * d) {

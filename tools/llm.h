@@ -54,6 +54,8 @@ struct llm_device {
 
 // Opens the plugin's first device, which must be an emulated NPU. NULL, or what is wrong.
 const char * llm_open(const char * plugin, struct llm_device * out);
+// Likewise, of any kind; an emulated GPU has no modelled time, and llm_figures nothing of it.
+const char * llm_open_gpu(const char * plugin, struct llm_device * out);
 void llm_close(struct llm_device * d);
 
 enum llm_part { LLM_LAYER, LLM_HEAD, LLM_WHOLE };

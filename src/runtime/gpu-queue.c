@@ -67,6 +67,10 @@ static void fail(void * user, enum aql_fault fault, uint64_t address, const stru
     rt_queue_fail(q, statuses[fault], err);
 }
 
+static void after(void * user, const hsa_kernel_dispatch_packet_t * p) {
+    rt_launch_note(((struct rt_queue *) user)->agent, p);
+}
+
 static const struct aql_owner owner = {
     .is_signal = is_signal,
     .peek = peek,
@@ -75,6 +79,7 @@ static const struct aql_owner owner = {
     .sleep = sleep_until,
     .wake = wake,
     .fail = fail,
+    .after = after,
 };
 
 // The agent's lock is held.

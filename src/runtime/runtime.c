@@ -120,6 +120,7 @@ static void runtime_free(struct rt_runtime * rt) {
         emu_cache_free(rt->agents[i].cache);
         free(rt->agents[i].rocr72);
         gfx_free(rt->agents[i].gfx);
+        free(rt->agents[i].launches);
         pthread_mutex_destroy(&rt->agents[i].lock);
     }
     rt_code_release(rt);

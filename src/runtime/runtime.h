@@ -112,6 +112,7 @@ struct rt_agent {
         recent[RT_AIE_QUEUE_PACKETS + 1];   // after dispatch n, at n modulo their number
     char * names[RT_AIE_QUEUE_PACKETS + 1]; // of dispatches to come, likewise (timeline.c)
     struct gfx * gfx;                       // likewise
+    struct rt_launches * launches;          // of its kernels (launches.c); NULL: none yet
     struct rt_rocr72 * rocr72;              // likewise, with its faults
     bool ringing;                           // packets are being read; atomic
     uint32_t hdp[2]; // what stands for the registers that flush the host data path
@@ -295,6 +296,9 @@ void rt_signals_sleep(bool (*ready)(void * user), void * user);
 bool rt_worker_init(struct rt_worker * w, struct rt_runtime * rt);
 void rt_worker_release(struct rt_worker * w); // waits for the running task and drops the others
 bool rt_worker_add(struct rt_worker * w, struct rt_task * task); // false: no thread
+
+// launches.c: after each kernel of a GPU.
+void rt_launch_note(struct rt_agent * agent, const hsa_kernel_dispatch_packet_t * p);
 
 // account.c: after each dispatch; the agent's lock is held.
 void rt_account_note(struct rt_agent * agent);

@@ -38,7 +38,7 @@ static inline void rig_env(const char * emulate, const char * abi, const char * 
     X(hsa_queue_cas_write_index_relaxed) X(hsa_queue_load_write_index_relaxed)                     \
     X(hsa_queue_load_read_index_scacquire) X(hsa_queue_store_read_index_relaxed)                   \
     X(hsa_queue_store_write_index_relaxed) X(hsa_soft_queue_create)                                \
-    X(hsa_emu_counters) X(hsa_emu_last_error)                                                      \
+    X(hsa_emu_counters) X(hsa_emu_last_error) X(hsa_emu_launch)                                    \
     X(hsa_executable_create_alt) X(hsa_executable_destroy) X(hsa_executable_freeze)                \
     X(hsa_executable_get_info) X(hsa_executable_get_symbol_by_name)                                \
     X(hsa_executable_iterate_symbols) X(hsa_executable_iterate_agent_symbols)                      \

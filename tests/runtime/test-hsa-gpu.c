@@ -90,6 +90,13 @@ static void test_agents(void ** state) {
         struct hsa_emu_counters c = {.dispatches = 9};
         assert_int_equal(r.hsa_emu_counters(a, &c), 0);
         assert_int_equal(c.dispatches, 0);
+        struct hsa_emu_launch l = {.size = sizeof l};
+        assert_int_equal(r.hsa_emu_launch(a, 0, &l), HSA_STATUS_ERROR_INVALID_INDEX);
+        assert_int_equal(r.hsa_emu_launch(a, 1, &l), HSA_STATUS_ERROR_INVALID_INDEX);
+        l.size = 1;
+        assert_int_equal(r.hsa_emu_launch(a, 0, &l), HSA_STATUS_ERROR_INVALID_ARGUMENT);
+        assert_int_equal(r.hsa_emu_launch(a, 0, NULL), HSA_STATUS_ERROR_INVALID_ARGUMENT);
+        assert_int_equal(r.hsa_emu_launch(r.cpu, 0, &l), HSA_STATUS_ERROR_INVALID_AGENT);
     }
     hsa_isa_t isa;
     assert_int_equal(r.hsa_isa_from_name("amdgcn-amd-amdhsa--gfx90a", &isa),

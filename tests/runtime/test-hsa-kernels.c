@@ -207,6 +207,22 @@ static void test_kernels(void ** state) {
         assert_int_equal(s.r.hsa_emu_counters(s.gpu, &c), 0);
         assert_int_equal(c.dispatches, 8);
         assert_int_equal(c.errors, 0);
+        uint64_t sum = 0;
+        struct hsa_emu_launch l = {.size = sizeof l};
+        for (uint64_t n = 1; n <= 8; n++) {
+            assert_int_equal(s.r.hsa_emu_launch(s.gpu, n, &l), 0);
+            assert_int_equal(l.number, n);
+            uint64_t kinds = 0;
+            for (int k = 0; k < HSA_EMU_KINDS; k++) {
+                kinds += strcmp(l.kinds[k].name, "dual") ? l.kinds[k].instructions : 0;
+            }
+            assert_int_equal(kinds, l.instructions);
+            sum += l.instructions;
+        }
+        assert_int_equal(sum, c.bundles);
+        assert_string_equal(l.kernel, "variables");
+        assert_int_equal(l.grid[0] * l.group[0], 1);
+        assert_int_equal(s.r.hsa_emu_launch(s.gpu, 9, &l), HSA_STATUS_ERROR_INVALID_INDEX);
         print_message("%s: %llu instructions of waves\n", archs[i], (unsigned long long) c.bundles);
         close_setup(&s);
     }

@@ -3,6 +3,8 @@
 #include "base/json.h"
 #include "tool-run.h"
 
+#include "skip.h"
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -278,10 +280,55 @@ static void nodes(void ** state) {
     rmdir(directory);
 }
 
+// A product on emulated GPUs, by its kernels. What it must read, write and multiply is known, and
+// so is what chips differ in; how many instructions that takes is the compiler's matter.
+static void gpus(void ** state) {
+    (void) state;
+    if (!WITH_GGML) {
+        return;
+    }
+    expect("MUL_MAT f32 32,1,64 --arch gfx1030", 2, "no figures of 'gfx1030': gfx90a, gfx942");
+    expect("MUL_MAT f32 32,1,64 --arch gfx1100 --sweep rows=1..2", 2, "are of NPUs");
+    if (!clang_has_linker("clang++-19")) {
+        skip_test("no clang++-19 with its lld to compile GPU kernels with");
+    }
+    static const struct {
+        const char *arch, *emulated;
+        int64_t memory_ps; // of a byte
+    } chips[] = {{"gfx1100", "gfx1100", 1000000 / 960},
+                 {"gfx1103", "gfx1100", 1000000 / 120},
+                 {"gfx90a", "gfx90a", 1000000 / 1638}};
+    const int64_t bytes = 4 * (32 * 64 + 64 + 32);
+    for (size_t i = 0; i < sizeof chips / sizeof chips[0]; i++) {
+        char arguments[128];
+        snprintf(arguments, sizeof arguments, "MUL_MAT f32 32,1,64 --json --arch %s",
+                 chips[i].arch);
+        json_t * root = run_json(arguments);
+        const json_t * estimated = json_object_get(root, "estimated_ns");
+        const json_t * l = json_array_get(json_object_get(root, "launches"), 0);
+        assert_int_equal(number(root, "bytes"), bytes);
+        assert_int_equal(number(root, "flops"), 2 * 32 * 64);
+        assert_string_equal(json_string_value(json_object_get(root, "emulated")),
+                            chips[i].emulated);
+        assert_int_equal(number(estimated, "memory"), bytes * chips[i].memory_ps / 1000000);
+        assert_int_equal(number(root, "launches_count"), 1);
+        assert_true(number(l, "vgprs") > 0 && number(l, "occupancy") > 0 &&
+                    number(l, "occupancy") <= number(l, "occupancy_most"));
+        const json_t * kinds = json_object_get(l, "kinds");
+        // Weights and activations are read at least once, results written once.
+        assert_true(number(json_object_get(kinds, "load"), "bytes") >= 4 * (32 * 64 + 64));
+        assert_int_equal(number(json_object_get(kinds, "store"), "bytes"), 4 * 32);
+        json_decref(root);
+    }
+}
+
 int main(void) {
     setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
     setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
     unsetenv("GGML_HSA_EMU_CLOCK");
+    setenv("ROCM_KERNELS_COMPILER", "clang", 1);
+    setenv("CANDLE_ROCM_VERSION", "0", 1);
+    setenv("CANDLE_ROCM_CACHE_DIR", GPU_CACHE, 1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(add),
                                        cmocka_unit_test(add_aie2p),
                                        cmocka_unit_test(both_architectures),
@@ -290,6 +337,7 @@ int main(void) {
                                        cmocka_unit_test(range),
                                        cmocka_unit_test(compare),
                                        cmocka_unit_test(nodes),
+                                       cmocka_unit_test(gpus),
                                        cmocka_unit_test(mistakes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,6 +119,14 @@ void gfx_counters_get(const struct gfx * g, struct gfx_counters * c) {
     c->dispatches = atomic_load(&m->dispatches);
     c->waves = atomic_load(&m->waves);
     c->instructions = atomic_load(&m->instructions);
+    for (int i = 0; i < GFX_KINDS; i++) {
+        c->kinds[i] = atomic_load(&m->kinds[i]);
+        c->bytes[i] = atomic_load(&m->bytes[i]);
+    }
+    pthread_mutex_lock(&m->lock);
+    c->lanes = m->last_lanes;
+    c->vgprs = m->last_vgprs;
+    pthread_mutex_unlock(&m->lock);
 }
 
 // ---- work ----
@@ -194,6 +202,8 @@ static void work(struct gfx_worker * k) {
     struct gfx * g = k->gpu;
     k->failed = false;
     k->instructions = k->n_waves_run = 0;
+    memset(k->kinds, 0, sizeof k->kinds);
+    memset(k->bytes, 0, sizeof k->bytes);
     gfx_tlb_clear(k);
     int resting = 0;
     bool ended = true;
@@ -220,6 +230,10 @@ static void work(struct gfx_worker * k) {
     }
     atomic_fetch_add(&g->instructions, k->instructions);
     atomic_fetch_add(&g->waves, k->n_waves_run);
+    for (int i = 0; i < GFX_KINDS; i++) {
+        atomic_fetch_add(&g->kinds[i], k->kinds[i]);
+        atomic_fetch_add(&g->bytes[i], k->bytes[i]);
+    }
 }
 
 static void * worker_main(void * argument) {
@@ -318,12 +332,23 @@ static enum status check(struct gfx * g, const struct gfx_dispatch * d, struct e
     return ST_OK;
 }
 
+// Registers of a lane by the descriptor, which counts eights, and fours for the wide waves of
+// gfx11.
+static uint32_t allotted(const struct gfx * g) {
+    uint32_t units = (load_u32(g->descriptor + 48) & 63) + 1;
+    return units * (g->config.arch >= GFX_1100 && !g->wave32 ? 4 : 8);
+}
+
 enum status gfx_run(struct gfx * g, const struct gfx_dispatch * dispatch, struct error * err) {
     pthread_mutex_lock(&g->run);
     enum status st = check(g, dispatch, err);
     if (st == ST_OK) {
         g->dispatch = *dispatch;
         g->serial++;
+        pthread_mutex_lock(&g->lock);
+        g->last_lanes = g->wave32 ? 32 : 64;
+        g->last_vgprs = allotted(g);
+        pthread_mutex_unlock(&g->lock);
         atomic_store(&g->next_group, 0);
         atomic_store(&g->resident, 0);
         atomic_store(&g->failed, false);

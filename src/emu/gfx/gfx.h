@@ -48,8 +48,32 @@ void gfx_free(struct gfx * gpu); // NULL is fine
 // instruction and the address; ST_NO_MEMORY. One dispatch runs at a time; others wait.
 enum status gfx_run(struct gfx * gpu, const struct gfx_dispatch * dispatch, struct error * err);
 
+// What instructions are, for who asks where a kernel's time would go.
+enum gfx_kind {
+    GFX_KIND_SCALAR, // arithmetic and control of the wave
+    GFX_KIND_WAIT,   // waits, barriers, cache control, and hints to the scheduler
+    GFX_KIND_CONST,  // scalar loads
+    GFX_KIND_VECTOR,
+    GFX_KIND_DUAL, // second halves of vector instructions that issue two; not counted again
+    GFX_KIND_DOT,  // products of packed elements, summed
+    GFX_KIND_MATRIX,
+    GFX_KIND_LOAD, // vector memory; atomics are stores
+    GFX_KIND_STORE,
+    GFX_KIND_LDS,
+    GFX_KIND_SCRATCH,
+    GFX_KINDS,
+};
+
+const char * gfx_kind_name(enum gfx_kind kind);
+
+// Of all dispatches so far.
 struct gfx_counters {
     uint64_t dispatches, waves, instructions; // instructions: of waves
+    uint64_t kinds[GFX_KINDS];                // the same, each of one kind
+    uint64_t bytes[GFX_KINDS];                // of all lanes that were on; of a scalar load once
+    // Of the last one that ran, by its descriptor: lanes of a wave; registers of a lane, those for
+    // accumulation included, as they are counted out.
+    uint32_t lanes, vgprs;
 };
 
 void gfx_counters_get(const struct gfx * gpu, struct gfx_counters * counters);

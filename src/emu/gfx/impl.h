@@ -161,7 +161,7 @@ struct gfx_worker {
     struct gfx_tlb tlb[2][TLB_ENTRIES]; // reads, writes
     struct gfx_page * code[CODE_PAGES];
     int next_code;
-    uint64_t instructions, n_waves_run;
+    uint64_t instructions, n_waves_run, kinds[GFX_KINDS], bytes[GFX_KINDS];
     pthread_t thread;
 };
 
@@ -174,7 +174,8 @@ struct gfx {
     pthread_mutex_t run;  // one dispatch at a time
     pthread_mutex_t lock; // of what follows
     pthread_cond_t wake, done;
-    uint64_t generation; // dispatches handed to the pool
+    uint64_t generation;             // dispatches handed to the pool
+    uint32_t last_lanes, last_vgprs; // gfx_counters
     int n_started, n_busy;
     bool stop;
 
@@ -193,7 +194,7 @@ struct gfx {
     _Atomic uint32_t order; // gfx_fence
     uint64_t serial;        // of the dispatch
 
-    _Atomic uint64_t dispatches, waves, instructions;
+    _Atomic uint64_t dispatches, waves, instructions, kinds[GFX_KINDS], bytes[GFX_KINDS];
 };
 
 // ---- group.c ----

@@ -207,6 +207,8 @@ struct gfx_inst {
     uint8_t op_sel_hi; // packed: source of the high half; 7 is the plain one
     uint8_t neg_hi;    // packed: bit per source
     uint8_t plain;     // filled by gfx_prepare: no modifiers on sources, result goes straight out
+    uint8_t kind;      // likewise: enum gfx_kind
+    uint8_t bytes;     // likewise: of memory or LDS, for each lane
     struct {
         uint8_t dst_sel, dst_unused, src_sel[2]; // enum gfx_sdwa_sel, gfx_sdwa_unused
         uint8_t sext[2];

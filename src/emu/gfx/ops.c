@@ -127,6 +127,42 @@ static bool vgpr_dst_fits(const struct gfx_inst * in, int words) {
     return in->dst.kind != GFX_K_VGPR || in->dst.reg + words <= GFX_VGPR_COUNT + VGPR_PAD;
 }
 
+// ---- kinds ----
+
+const char * gfx_kind_name(enum gfx_kind kind) {
+    static const char * const names[GFX_KINDS] = {"scalar", "wait", "constants", "vector",
+                                                  "dual",   "dot",  "matrix",    "load",
+                                                  "store",  "LDS",  "scratch"};
+    return names[kind];
+}
+
+static enum gfx_kind kind_of(const struct gfx_inst * in) {
+    const struct gfx_op_info * info = &gfx_op_info[in->op];
+    switch (info->class) {
+    case GFX_C_SCTL:
+        return !strncmp(info->name, "s_wait", 6) || in->op == GFX_s_nop ||
+                       in->op == GFX_s_barrier || in->op == GFX_s_sleep
+                   ? GFX_KIND_WAIT
+                   : GFX_KIND_SCALAR;
+    case GFX_C_SALU:
+        return GFX_KIND_SCALAR;
+    case GFX_C_SMEM:
+        return info->kind == GFX_M_LOAD ? GFX_KIND_CONST : GFX_KIND_WAIT;
+    case GFX_C_MATRIX:
+        return GFX_KIND_MATRIX;
+    case GFX_C_DS:
+        return GFX_KIND_LDS;
+    case GFX_C_MEM:
+        return in->segment == GFX_LDS       ? GFX_KIND_LDS
+               : info->kind == GFX_M_FENCE  ? GFX_KIND_WAIT
+               : in->segment == GFX_SCRATCH ? GFX_KIND_SCRATCH
+               : info->kind == GFX_M_LOAD   ? GFX_KIND_LOAD
+                                            : GFX_KIND_STORE;
+    default:
+        return !strncmp(info->name, "v_dot", 5) ? GFX_KIND_DOT : GFX_KIND_VECTOR;
+    }
+}
+
 bool gfx_prepare(struct gfx_inst * in) {
     const struct gfx_op_info * info = &gfx_op_info[in->op];
     in->lanes = lanes_of[in->op];
@@ -148,6 +184,9 @@ bool gfx_prepare(struct gfx_inst * in) {
                     info->dst == GFX_T_P16 || info->dst == GFX_T_P32;
     mods |= in->omod || ((in->flags & GFX_F_CLAMP) && is_float) || (info->flags & GFX_O_ALIAS);
     in->plain = !mods;
+    in->kind = (uint8_t) kind_of(in);
+    bool memory = info->class == GFX_C_MEM || info->class == GFX_C_DS || info->class == GFX_C_SMEM;
+    in->bytes = memory ? info->bytes : 0;
     return in->step && in->op != GFX_OP_INVALID && !(in->flags & GFX_F_LDS_DMA) &&
            vgpr_dst_fits(in, 16);
 }

@@ -193,6 +193,15 @@ static GFX_COLD bool enter_page(struct gfx_wave * w) {
     return true;
 }
 
+static inline void count_kind(struct gfx_worker * k, const struct gfx_wave * w,
+                              const struct gfx_inst * in) {
+    k->kinds[in->kind]++;
+    if (in->bytes) {
+        int lanes = in->kind == GFX_KIND_CONST ? 1 : __builtin_popcountll(exec_of(w));
+        k->bytes[in->kind] += (uint64_t) in->bytes * (unsigned) lanes;
+    }
+}
+
 static void run(struct gfx_wave * w, uint64_t slice) {
     struct gfx_worker * k = w->worker;
     uint64_t budget = k->gpu->config.wave_budget;
@@ -214,7 +223,9 @@ static void run(struct gfx_wave * w, uint64_t slice) {
         }
         w->pc += in->size;
         count++;
+        count_kind(k, w, in);
         if (in->flags & GFX_F_PAIR) {
+            k->kinds[GFX_KIND_DUAL]++;
             gfx_step_pair(w, in, &w->page->second[slot]);
         } else {
             in->step(w, in);

@@ -1,7 +1,8 @@
 // test-gfx-waits: work-groups that wait for each other, on fewer host threads than there are
 // groups. Each group writes to its LDS, then all meet three times at a counter in memory, and at
 // the end each work-item stores what its LDS and its registers still hold. The groups wait in a
-// loop that does nothing else, that sleeps, and that counts.
+// loop that does nothing else, that sleeps, and that counts. What one group alone executes is known
+// to the last instruction, so that the counters are held against it.
 #include "base/cmocka-all.h"
 
 #include "emu/gfx/gfx.h"
@@ -126,6 +127,8 @@ static void * resolve(void * user, uint64_t addr, uint64_t len, bool write) {
     return at < sizeof memory && len <= sizeof memory - at ? (void *) (uintptr_t) addr : NULL;
 }
 
+static struct gfx_counters counted; // of the last run
+
 // word: what the loop that waits begins with.
 static enum status run(int gpu, uint32_t word, int threads, uint32_t groups, uint32_t expected,
                        const struct gfx_config * more, struct error * err) {
@@ -153,9 +156,8 @@ static enum status run(int gpu, uint32_t word, int threads, uint32_t groups, uin
     struct gfx * g;
     assert_int_equal(gfx_new(&config, &g, err), ST_OK);
     enum status st = gfx_run(g, &d, err);
-    struct gfx_counters c;
-    gfx_counters_get(g, &c);
-    assert_true(st != ST_OK || c.waves == (uint64_t) groups * ITEMS / (gpu == 2 ? 32 : 64));
+    gfx_counters_get(g, &counted);
+    assert_true(st != ST_OK || counted.waves == (uint64_t) groups * ITEMS / (gpu == 2 ? 32 : 64));
     gfx_free(g);
     return st;
 }
@@ -221,11 +223,42 @@ static void nobody_comes(void ** state) {
     }
 }
 
+// Each wave meets three times; the first one adds to the counter and reads it, with one lane on.
+static void kinds_are_counted(void ** state) {
+    (void) state;
+    for (int gpu = 0; gpu < 4; gpu++) {
+        const uint64_t waves = ITEMS / (gpu == 2 ? 32 : 64);
+        const struct {
+            enum gfx_kind kind;
+            uint64_t instructions, bytes;
+        } wanted[] = {
+            {GFX_KIND_SCALAR, 22 * waves + 15, 0},
+            {GFX_KIND_WAIT, 7 * waves + 9, 0},
+            {GFX_KIND_CONST, 2 * waves, 24 * waves},
+            {GFX_KIND_VECTOR, 9 * waves + 9, 0},
+            {GFX_KIND_LOAD, MEETINGS, 4 * MEETINGS},
+            {GFX_KIND_STORE, waves + MEETINGS, 4 * ITEMS + 4 * MEETINGS},
+            {GFX_KIND_LDS, 2 * waves, 8 * ITEMS},
+        };
+        struct error err;
+        struct gfx_config more = {.strict = false};
+        assert_int_equal(run(gpu, nothing(gpu), 1, 1, 1, &more, &err), ST_OK);
+        uint64_t sum = 0;
+        for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+            assert_int_equal(counted.kinds[wanted[i].kind], wanted[i].instructions);
+            assert_int_equal(counted.bytes[wanted[i].kind], wanted[i].bytes);
+            sum += wanted[i].instructions;
+        }
+        assert_int_equal(counted.instructions, sum);
+        assert_int_equal(counted.lanes, gpu == 2 ? 32 : 64);
+        assert_int_equal(counted.vgprs, gpu == 3 ? 4 : 8);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(idle_groups_meet),
-        cmocka_unit_test(sleeping_groups_meet),
-        cmocka_unit_test(counting_groups_meet),
+        cmocka_unit_test(kinds_are_counted),    cmocka_unit_test(idle_groups_meet),
+        cmocka_unit_test(sleeping_groups_meet), cmocka_unit_test(counting_groups_meet),
         cmocka_unit_test(nobody_comes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
