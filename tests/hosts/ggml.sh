@@ -9,23 +9,12 @@
 #
 # Everything listens on 127.0.0.1 alone, and ends with this script.
 set -eu
-export LC_ALL=C
+. "$(dirname "$0")/prologue.sh"
 part=$1
 plugin=$2
-set=$3
 model=${MODEL:-$4}
 here=$(cd "$(dirname "$0")" && pwd)
-export GGML_NO_BACKTRACE=1 GGML_HSA_KERNEL_CACHE_MAX_SIZE=0
-unset GGML_HSA_RUNTIME GGML_HSA_KERNEL_DIR GGML_HSA_EMULATE GGML_BACKEND_PATH GGML_HSA_HOST_FALLBACK || true
-
-skip() {
-    echo "skipped: $*"
-    exit 77
-}
-
-[ -x "$set/run" ] || skip "no ggml in $set; \`make test-hosts\` gets it"
-set=$(cd "$set" && pwd)
-work=$(mktemp -d)
+begin "$3" ggml
 servers=
 stop_servers() {
     for pid in $servers; do
@@ -38,21 +27,9 @@ finish() {
     stop_servers
     rm -rf "$work"
 }
-trap finish EXIT
-trap 'exit 1' HUP INT TERM
-
-fail() {
-    for log in "$work"/*.log; do
-        echo "-- ${log##*/}"
-        tail -n 20 "$log"
-    done >&2
-    echo "ggml.sh $part: $*" >&2
-    exit 1
-}
 
 # A program of the set. ggml looks for its backends where Debian installs them, beside the program, for which
 # it takes the dynamic linker, and in the current directory.
-backends=$(echo "$set"/lib/ggml/backends*)
 libexec=$(echo "$set"/usr/libexec/*-linux-gnu*)
 mkdir "$work/bin"
 for program in "$set"/usr/bin/llama-* "$libexec"/llama/bin/ggml-rpc-server "$libexec"/ggml/test-backend-ops; do
@@ -64,13 +41,9 @@ on_npu() { env GGML_BACKEND_PATH="$plugin" GGML_HSA_EMULATE=aie2 "$@"; }
 # What this ggml says to the plugin; test-backend-ops writes it at once, llama.cpp may end before its log does.
 devices() { on_npu "$work/bin/test-backend-ops" test -b none -o NONE >"$work/devices.log" 2>&1 || fail "ggml does not start"; }
 
-# Newer releases come and go; the plugin says which it knows, and a refusal is not a failure of the tests.
 devices
 version=$(sed -n 's/^libggml0 //p' "$set/packages")
-if grep -q 'ggml-hsa: ggml .* is not supported' "$work/devices.log"; then
-    grep 'ggml-hsa: ggml' "$work/devices.log"
-    skip "Debian has ggml $version by now, which the plugin refuses"
-fi
+refused "$work/devices.log" "ggml $version"
 grep -q 'Backend .*: HSA0' "$work/devices.log" || fail "no device HSA0"
 
 need_model() {

@@ -4,36 +4,16 @@
 # with the CPU's: the mean square of the differences over that of the numbers is at most MOST. Nothing of it may be
 # left to the CPU.
 set -eu
-export LC_ALL=C
+. "$(dirname "$0")/prologue.sh"
 plugin=$(realpath "$1")
-set=$2
 maker=$(realpath "$3")
 tiny=$(realpath "$4")
 most=${MOST:-1e-3}
-export GGML_NO_BACKTRACE=1 GGML_HSA_KERNEL_CACHE_MAX_SIZE=0 MTMD_DEBUG_EMBEDDINGS=1
-unset GGML_HSA_RUNTIME GGML_HSA_KERNEL_DIR GGML_HSA_EMULATE GGML_BACKEND_PATH GGML_HSA_HOST_FALLBACK || true
-
-skip() {
-    echo "skipped: $*"
-    exit 77
-}
-
-[ -x "$set/run" ] || skip "no ggml in $set; \`make test-hosts\` gets it"
-set=$(cd "$set" && pwd)
+export MTMD_DEBUG_EMBEDDINGS=1
+begin "$2" ggml
 [ -x "$set/usr/bin/llama-mtmd-cli" ] || skip "Debian's llama.cpp has no llama-mtmd-cli"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
 version=$(sed -n 's/^llama.cpp-tools //p' "$set/packages")
-
-fail() {
-    tail -n 20 "$work/log" >&2
-    echo "vision.sh: $*" >&2
-    exit 1
-}
-
-# ggml looks for its backends in the current directory as well (ggml.sh).
-cd "$(echo "$set"/lib/ggml/backends*)"
+cd "$backends"
 "$maker" "$work/vision.gguf" "$work/picture.ppm"
 "$tiny" "$work/text.gguf"
 
@@ -56,9 +36,7 @@ look cpu -ngl 0 --no-mmproj-offload
 for npu in aie2 aie2p; do
     export GGML_BACKEND_PATH="$plugin" GGML_HSA_EMULATE=$npu GGML_HSA_EXPLAIN=1
     look npu -ngl 99
-    if grep -a 'ggml-hsa: ggml .* is not supported' "$work/log"; then
-        skip "Debian's llama.cpp has a ggml by now that the plugin refuses"
-    fi
+    refused "$work/log" "a ggml in llama.cpp $version"
     grep -aq 'CLIP using HSA0 backend' "$work/log" || fail "$npu: llama-mtmd-cli does not take the device HSA0"
     ! grep -a 'ggml-hsa: HSA0: ' "$work/log" >&2 || fail "$npu: not all of it is on the device"
     off=$(paste "$work/cpu" "$work/npu" | awk -v most="$most" '

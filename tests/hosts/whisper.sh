@@ -4,34 +4,13 @@
 # the plugin: as f16 with flash attention and without, and quantized by whisper.cpp's own tool. The words must be the
 # same, their probabilities within MOST, and whisper.cpp must have left nothing to the CPU.
 set -eu
-export LC_ALL=C
+. "$(dirname "$0")/prologue.sh"
 plugin=$(realpath "$1")
-set=$2
 maker=$(realpath "$3")
 most=${MOST:-0.05}
-export GGML_NO_BACKTRACE=1 GGML_HSA_KERNEL_CACHE_MAX_SIZE=0
-unset GGML_HSA_RUNTIME GGML_HSA_KERNEL_DIR GGML_HSA_EMULATE GGML_BACKEND_PATH GGML_HSA_HOST_FALLBACK || true
-
-skip() {
-    echo "skipped: $*"
-    exit 77
-}
-
-[ -x "$set/run" ] || skip "no whisper.cpp in $set; \`make test-hosts\` gets it"
-set=$(cd "$set" && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
+begin "$2" whisper.cpp
 version=$(sed -n 's/^whisper.cpp-tools //p' "$set/packages")
-
-fail() {
-    tail -n 20 "$work/log" >&2
-    echo "whisper.sh: $*" >&2
-    exit 1
-}
-
-# ggml looks for its backends in the current directory as well (ggml.sh).
-cd "$(echo "$set"/lib/ggml/backends*)"
+cd "$backends"
 
 # hear <name> <model> <arguments>: the words and their probabilities go to <name>, one a line. Whisper hears 128 of its
 # 1,500 steps, 2.5 seconds, takes the likeliest word, and is given no second try.
@@ -58,9 +37,7 @@ while read -r npu weights arguments; do
     hear npu "$weights" $arguments
     unset GGML_BACKEND_PATH GGML_HSA_EMULATE GGML_HSA_EXPLAIN
     what="$npu, $weights${arguments:+ $arguments}"
-    if grep 'ggml-hsa: ggml .* is not supported' "$work/log"; then
-        skip "Debian's whisper.cpp has a ggml by now that the plugin refuses"
-    fi
+    refused "$work/log" "a ggml in whisper.cpp $version"
     grep -q 'using HSA0 backend' "$work/log" || fail "$what: whisper.cpp does not take the device HSA0"
     ! grep 'ggml-hsa: HSA0: ' "$work/log" >&2 || fail "$what: not all of it is on the device"
     off=$(paste "$work/cpu" "$work/npu" | awk -v most="$most" '

@@ -13,36 +13,14 @@
 # The emulated NPU is used unless GGML_HSA_EMULATE is set. Status 77: there is no llama.cpp, or no compiler for the
 # program that calls it.
 set -eu
-export LC_ALL=C
-if [ $# != 5 ]; then
-    echo "usage: models.sh <directory of libllama.so> <llama.cpp's source> <ggml's prefix> <libggml-hsa.so>" \
-        "<tiny-model>" >&2
-    exit 2
-fi
-bin=$(cd "$1" 2>/dev/null && pwd) || bin=$1
-source=$2
-prefix=$(cd "$3" && pwd)
-plugin=$4
+fifth="tiny-model"
+. "$(dirname "$0")/prologue.sh"
 tiny=$5
 most=${MOST:-1e-3}
-here=$(dirname "$0")
-if [ ! -r "$bin/libllama.so" ] || [ ! -r "$source/include/llama.h" ]; then
-    echo "skipped: no llama.cpp in $bin and $source; \`make llama\` builds it"
-    exit 77
-fi
-if ! command -v cc >/dev/null; then
-    echo "skipped: no C compiler"
-    exit 77
-fi
 export GGML_HSA_EMULATE="${GGML_HSA_EMULATE-aie2}" GGML_HSA_HOST_FALLBACK=0
 unset GGML_BACKEND_PATH
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
 failed=0
-
-cc -o "$work/logits" -I"$source/include" -I"$prefix/include" "$here/logits.c" -L"$bin" -L"$prefix/lib" -lllama -lggml \
-    -lggml-base -Wl,-rpath,"$bin" -Wl,-rpath,"$prefix/lib"
+program logits
 
 # llama.cpp looks up embeddings on the CPU, which keeps their tables.
 known="GET_ROWS"

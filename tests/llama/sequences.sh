@@ -5,39 +5,12 @@
 # on an emulated GPU, each of which must have had nodes. Random weights are often undecided between two words, so that
 # products are as precise as the CPU's. Status 77: there is no llama.cpp, or no compiler.
 set -eu
-export LC_ALL=C
-if [ $# != 5 ]; then
-    echo "usage: sequences.sh <directory of libllama.so> <llama.cpp's source> <ggml's prefix> <libggml-hsa.so>" \
-        "<tiny-model>" >&2
-    exit 2
-fi
-bin=$(cd "$1" 2>/dev/null && pwd) || bin=$1
-source=$2
-prefix=$(cd "$3" && pwd)
-plugin=$4
+fifth="tiny-model"
+. "$(dirname "$0")/prologue.sh"
 tiny=$5
-here=$(dirname "$0")
-if [ ! -r "$bin/libllama.so" ] || [ ! -r "$source/include/llama.h" ]; then
-    echo "skipped: no llama.cpp in $bin and $source; \`make llama\` builds it"
-    exit 77
-fi
-if ! command -v cc >/dev/null; then
-    echo "skipped: no C compiler"
-    exit 77
-fi
 npu=${GGML_HSA_EMULATE-aie2}
 unset GGML_BACKEND_PATH GGML_HSA_EMULATE
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-
-fail() {
-    echo "sequences.sh: $*" >&2
-    exit 1
-}
-
-cc -o "$work/sequences" -I"$source/include" -I"$prefix/include" "$here/sequences.c" -L"$bin" -L"$prefix/lib" -lllama -lggml \
-    -lggml-base -Wl,-rpath,"$bin" -Wl,-rpath,"$prefix/lib"
+program sequences
 "$tiny" "$work/model.gguf" llama
 "$work/sequences" "$bin" "$work/model.gguf" none 0 >"$work/cpu" 2>"$work/log" ||
     { tail -n 5 "$work/log" >&2; fail "llama.cpp fails on the CPU"; }
@@ -70,5 +43,5 @@ done
 if [ -n "$gpu" ]; then
     on "$npu, gfx1100 and the CPU" "$npu,gfx1100" HSA0,HSA1 2 CPU HSA0 HSA1
 else
-    echo "no GPU beside it: no clang++-19 or later with its lld"
+    echo "skipped: no GPU beside the NPU: no clang++-19 or later with its lld"
 fi
