@@ -68,7 +68,7 @@ static void on_dispatch(void * user, uint32_t tag, const struct hsac_account * a
     pthread_mutex_unlock(&p->lock);
 }
 
-static void begin(struct profile * p) {
+static void profile_begin(struct profile * p) {
     memset(p->rows, 0, (size_t) p->most * sizeof p->rows[0]);
     snprintf(p->rows[0].name, sizeof p->rows[0].name, "(other)");
     p->n = 1;
@@ -93,7 +93,7 @@ struct profile * profile_new(struct hsac_agent * agent, const char * device) {
     p->modelled = hsac_agent_account(agent, &account);
     p->each = each && p->modelled;
     p->in_order = in_order;
-    begin(p);
+    profile_begin(p);
     if (p->modelled) {
         hsac_agent_watch(agent, on_dispatch, p);
     }
@@ -305,7 +305,7 @@ static void print_table(struct profile * p) {
 void profile_clear(struct profile * p) {
     if (p) {
         pthread_mutex_lock(&p->lock);
-        begin(p);
+        profile_begin(p);
         pthread_mutex_unlock(&p->lock);
     }
 }
@@ -324,7 +324,7 @@ void profile_print(struct profile * p) {
         quiet_begin(&quiet);
         print_table(p);
         quiet_end(&quiet);
-        begin(p);
+        profile_begin(p);
     }
     pthread_mutex_unlock(&p->lock);
 }

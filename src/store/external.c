@@ -327,8 +327,8 @@ static enum status explain(const struct process_end * end, const char * program,
     return ST_OK;
 }
 
-static enum status run(const struct command * c, const struct kernel_spec * spec, const char * name,
-                       const struct workplace * w, struct error * err) {
+static enum status command_run(const struct command * c, const struct kernel_spec * spec,
+                               const char * name, const struct workplace * w, struct error * err) {
     bool verbose = env_flag("GGML_HSA_JIT_VERBOSE", false);
     struct arguments a = {0};
     make_arguments(&a, c, spec, name, w->path, verbose);
@@ -373,7 +373,7 @@ static enum status compile_in_workplace(const struct command * c, const struct k
     if (st != ST_OK) {
         return st;
     }
-    st = run(c, spec, name, &w, err);
+    st = command_run(c, spec, name, &w, err);
     if (st == ST_OK) {
         st = read_kernel(spec, w.dir, name, out, err);
         if (st != ST_OK) {

@@ -245,8 +245,8 @@ static enum status verify(const struct pack * pack, const struct kernel_spec * s
     return st;
 }
 
-static enum status load(struct pack * pack, const struct kernel_spec * spec,
-                        struct kernel_code * out, struct error * err) {
+static enum status pack_load(struct pack * pack, const struct kernel_spec * spec,
+                             struct kernel_code * out, struct error * err) {
     struct files files;
     uint8_t *pdi = NULL, *insts = NULL;
     size_t pdi_size, insts_size;
@@ -274,7 +274,7 @@ enum status packs_load(const struct packs * p, const struct kernel_spec * spec,
     enum status worst = error_set(err, ST_NOT_FOUND, "no kernel directory holds it");
     for (int i = 0; i < p->n_packs; i++) {
         struct error why = {0};
-        enum status st = load(&p->list[i], spec, out, &why);
+        enum status st = pack_load(&p->list[i], spec, out, &why);
         if (st == ST_OK) {
             return ST_OK;
         }

@@ -355,8 +355,8 @@ static void tell_made(struct store * s, const struct aie_plan * plan, enum maker
     warn(s, text.text);
 }
 
-static enum status make(struct store * s, const struct aie_plan * plan, enum maker maker,
-                        struct found * out, struct error * err) {
+static enum status store_make_kernel(struct store * s, const struct aie_plan * plan,
+                                     enum maker maker, struct found * out, struct error * err) {
     uint64_t start = now_ns();
     bool on_pack = false;
     enum status st = maker == MAKER_OWN ? make_own(s, plan, out, &on_pack, err)
@@ -482,7 +482,7 @@ static void unlock_kernel(void * user) {
 
 static enum status make_kernel(void * user, struct error * err) {
     const struct getting * g = user;
-    return make(g->store, g->plan, g->maker, g->out, err);
+    return store_make_kernel(g->store, g->plan, g->maker, g->out, err);
 }
 
 static void put_aside(void * user) {
@@ -674,8 +674,9 @@ uint64_t store_likely(const struct store * s, const struct kernel_spec * spec,
     return aie_likely(&here);
 }
 
-static enum status get(struct store * s, const struct kernel_spec * canonical, uint64_t hash,
-                       bool may_compile, struct store_kernel ** out, struct error * err) {
+static enum status store_get_kernel(struct store * s, const struct kernel_spec * canonical,
+                                    uint64_t hash, bool may_compile, struct store_kernel ** out,
+                                    struct error * err) {
     enum status st = ST_OK;
     pthread_mutex_lock(&s->lock);
     struct entry * e = table_find(&s->kernels, canonical, hash);
@@ -717,7 +718,7 @@ enum status store_get(struct store * s, const struct kernel_spec * spec, struct 
                          (int) spec->op, (int) spec->arch, spec->n_inputs);
     }
     struct request request = request_of(s, spec);
-    enum status st = get(s, &request.here, request.hash, true, out, err);
+    enum status st = store_get_kernel(s, &request.here, request.hash, true, out, err);
     if (st != ST_INVALID &&
         st != ST_UNSUPPORTED) { // one that is only missing is wanted all the more
         struct error why;
@@ -797,7 +798,7 @@ static bool can(struct store * s, const struct kernel_spec * spec_asked, enum ma
     }
     struct store_kernel * kernel;
     bool have = packs_have(&s->packs, &request.here) &&
-                get(s, &request.here, request.hash, false, &kernel, NULL) == ST_OK;
+                store_get_kernel(s, &request.here, request.hash, false, &kernel, NULL) == ST_OK;
     if (have) {
         store_put(s, kernel);
     }

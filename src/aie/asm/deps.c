@@ -642,8 +642,8 @@ static bool build_other_edges(struct deps * d) {
     return true;
 }
 
-static bool begin(struct deps * d, struct asm_program * p, const struct asm_item * region,
-                  bool loop) {
+static bool deps_begin(struct deps * d, struct asm_program * p, const struct asm_item * region,
+                       bool loop) {
     d->p = p;
     d->first = region->first;
     d->count = region->count;
@@ -666,14 +666,14 @@ static bool begin(struct deps * d, struct asm_program * p, const struct asm_item
 }
 
 bool deps_build_values(struct deps * d, struct asm_program * p, const struct asm_item * region) {
-    bool ok = begin(d, p, region, false) && build_register_edges(d);
+    bool ok = deps_begin(d, p, region, false) && build_register_edges(d);
     p->no_memory |= !ok;
     return !p->no_memory;
 }
 
 bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item * region,
                 bool loop) {
-    if (!begin(d, p, region, loop)) {
+    if (!deps_begin(d, p, region, loop)) {
         return false;
     }
     if (loop) {

@@ -263,7 +263,7 @@ static void print_item(struct printer * pr, int i) {
     }
 }
 
-static bool begin(struct printer * pr) {
+static bool printer_begin(struct printer * pr) {
     size_t n = (size_t) pr->p->n_labels;
     pr->labels = malloc((n + 1) * sizeof *pr->labels);
     if (!pr->labels) {
@@ -278,7 +278,7 @@ static bool begin(struct printer * pr) {
 void text_print_items(const struct asm_program * p, enum asm_pass pass,
                       const struct asm_trace * trace, struct buf * b) {
     struct printer pr = {.p = p, .trace = trace, .pass = pass, .b = b};
-    if (!begin(&pr)) {
+    if (!printer_begin(&pr)) {
         return;
     }
     name_labels(&pr);
@@ -347,7 +347,7 @@ static void print_bundle(struct printer * pr, const struct asm_bundle * b) {
 void text_print_bundles(const struct asm_program * p, struct buf * b) {
     struct printer pr = {.p = p, .pass = ASM_PASS_BUNDLES, .b = b};
     bool * targets = calloc((size_t) p->n_bundles + 1, sizeof *targets);
-    if (!targets || !begin(&pr)) {
+    if (!targets || !printer_begin(&pr)) {
         b->failed = true;
         free(targets);
         return;

@@ -298,7 +298,7 @@ static int somewhere(struct annealer * a, int i) {
 // ---- the search ----
 
 // Times without regard to slots; false: the interval is too short.
-static bool begin(struct annealer * a, bool as_placed) {
+static bool anneal_begin(struct annealer * a, bool as_placed) {
     struct search * s = a->s;
     const struct deps * d = &s->q->deps;
     int * time = s->q->time;
@@ -403,7 +403,7 @@ bool tune_anneal(struct search * s, const struct annealing * how, bool (*accept)
     bool found = false;
     if (a.taken && a.uses && a.n_uses && a.lives && a.local_seen && a.node_seen && a.changed) {
         collect_usage(&a);
-        found = begin(&a, how->as_placed) && cool(&a, how, accept);
+        found = anneal_begin(&a, how->as_placed) && cool(&a, how, accept);
     }
     free(a.taken);
     free(a.uses);

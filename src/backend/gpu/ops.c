@@ -70,7 +70,8 @@ static bool group_norm(const struct ggml_tensor * n, struct work * w) {
     return n->op_params[0] > 0 && ggml_are_same_shape(n, IN(0)) && !ggml_is_empty(n);
 }
 
-static bool step(const struct ggml_tensor * n, int moments, int64_t params, struct work * w) {
+static bool optimizer_step(const struct ggml_tensor * n, int moments, int64_t params,
+                           struct work * w) {
     for (int i = 1; i <= moments; i++) {
         if (!ggml_are_same_shape(IN(0), IN(i))) {
             return false;
@@ -82,11 +83,11 @@ static bool step(const struct ggml_tensor * n, int moments, int64_t params, stru
 }
 
 static bool adamw(const struct ggml_tensor * n, struct work * w) {
-    return step(n, 3, 7, w);
+    return optimizer_step(n, 3, 7, w);
 }
 
 static bool sgd(const struct ggml_tensor * n, struct work * w) {
-    return step(n, 1, 2, w);
+    return optimizer_step(n, 1, 2, w);
 }
 
 static bool add_id(const struct ggml_tensor * n, struct work * w) {
@@ -336,7 +337,7 @@ static const struct op {
 #undef NODE
 };
 
-static const struct op * find(enum ggml_op op) {
+static const struct op * op_find(enum ggml_op op) {
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         if (ops[i].op == op) {
             return &ops[i];
@@ -346,7 +347,7 @@ static const struct op * find(enum ggml_op op) {
 }
 
 bool gpu_has_op(enum ggml_op op) {
-    return find(op) != NULL;
+    return op_find(op) != NULL;
 }
 
 // Adds to the kernel's name where the letter says so. False: the tensor is none of the kernel's.
@@ -402,7 +403,7 @@ static bool tensor_of(const struct view * v, struct rk_tensor * out) {
 }
 
 enum status gpu_op(const struct gpu_call * c, const struct ggml_tensor * n, struct error * err) {
-    const struct op * o = find(n->op);
+    const struct op * o = op_find(n->op);
     struct rk_node args = {.n = 0};
     struct work w = {0};
     struct gpu_result result;

@@ -303,7 +303,7 @@ static struct hsac_dispatch aimed(const struct join * j, struct chain * c,
 
 // ---- sending ----
 
-static void begin(struct join * j) {
+static void join_begin(struct join * j) {
     j->n = j->n_windows = 0;
     j->us = 0;
     j->words = 0;
@@ -364,7 +364,7 @@ enum status join_send(struct hsa_stream * s, struct error * err) {
         st = dispatch(s, &j->links[i].d, err);
     }
     if (j) {
-        begin(j);
+        join_begin(j);
     }
     return st;
 }
@@ -455,7 +455,7 @@ enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
 
 void join_settled(struct hsa_stream * s) {
     if (s->npu->join) {
-        begin(s->npu->join);
+        join_begin(s->npu->join);
         s->npu->join->next = 0;
     }
 }

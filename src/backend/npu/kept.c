@@ -82,7 +82,7 @@ struct kept {
 
 // ---- keys ----
 
-static void put(struct key * k, uint64_t word) {
+static void key_put(struct key * k, uint64_t word) {
     k->hash = (k->hash ^ word) * 0x9e3779b97f4a7c15u;
     k->hash ^= k->hash >> 32;
     k->words[k->n++] = word;
@@ -116,21 +116,21 @@ static void make_key(struct key * k, const struct ggml_tensor * node, bool on_ta
     for (int i = 0; i < MOST_TENSORS; i++) {
         present |= (uint64_t) (tensor_at(node, i) != NULL) << i;
     }
-    put(k, (uint64_t) node->op | (uint64_t) on_tasks << 31 | present << 32);
+    key_put(k, (uint64_t) node->op | (uint64_t) on_tasks << 31 | present << 32);
     for (int i = 0; i < PARAM_WORDS; i++) {
         uint64_t word;
         memcpy(&word, (const char *) node->op_params + 8 * i, sizeof word);
-        put(k, word);
+        key_put(k, word);
     }
     for (int i = 0; i < MOST_TENSORS; i++) {
         const struct ggml_tensor * t = tensor_at(node, i);
         if (!t) {
             continue;
         }
-        put(k, kind_of(t));
+        key_put(k, kind_of(t));
         for (int d = 0; d < GGML_MAX_DIMS; d++) {
-            put(k, (uint64_t) t->ne[d]);
-            put(k, t->nb[d]);
+            key_put(k, (uint64_t) t->ne[d]);
+            key_put(k, t->nb[d]);
         }
         begin[n] = t->data;
         end[n] = begin[n] + ggml_nbytes(t);
@@ -139,7 +139,7 @@ static void make_key(struct key * k, const struct ggml_tensor * node, bool on_ta
     for (int i = 0; i < n; i++) {
         for (int j = i + 1; j < n; j++) { // far apart is like any other far apart
             bool overlap = begin[i] < end[j] && begin[j] < end[i];
-            put(k, overlap ? (uint64_t) (begin[j] - begin[i]) : UINT64_MAX);
+            key_put(k, overlap ? (uint64_t) (begin[j] - begin[i]) : UINT64_MAX);
         }
     }
 }
@@ -158,7 +158,7 @@ static void forget_all(struct kept * k) {
     k->n_entries = 0;
 }
 
-static struct entry * find(const struct kept * k, const struct key * key) {
+static struct entry * kept_find(const struct kept * k, const struct key * key) {
     struct entry * e = k->buckets[key->hash % BUCKETS];
     while (e && (e->hash != key->hash || e->n_words != key->n ||
                  memcmp(e->words, key->words, key->n * sizeof key->words[0]))) {
@@ -197,7 +197,7 @@ void kept_free(struct kept * k) {
 
 // ---- writing down ----
 
-static void begin(struct kept * k, struct entry * e, const struct ggml_tensor * node) {
+static void kept_begin(struct kept * k, struct entry * e, const struct ggml_tensor * node) {
     k->entry = e;
     k->node = node;
     k->table = NULL;
@@ -368,7 +368,7 @@ enum status kept_node(struct hsa_stream * s, const struct ggml_tensor * node, bo
     }
     k->entry = NULL;
     make_key(&k->key, node, s->npu->on_tasks);
-    struct entry * e = find(k, &k->key);
+    struct entry * e = kept_find(k, &k->key);
     if (e && e->kernels) {
         enum status st = replay(s, node, e, done, err);
         if (*done || e->gone == store_gone(s->device->npu->store)) {
@@ -379,7 +379,7 @@ enum status kept_node(struct hsa_stream * s, const struct ggml_tensor * node, bo
     }
     e = e ? e : add(k, &k->key);
     if (e && e->tries < MOST_TRIES) {
-        begin(k, e, node);
+        kept_begin(k, e, node);
     }
     return ST_OK;
 }

@@ -130,8 +130,8 @@ static struct view turned(struct view v, bool turn) {
 
 // Takes the state of the last source in, after what all of these want of their operands. The first
 // `like` sources have the shape of the second one.
-static struct state begin(struct steps * s, const struct ggml_tensor * node, int like, int last,
-                          bool turn) {
+static struct state state_begin(struct steps * s, const struct ggml_tensor * node, int like,
+                                int last, bool turn) {
     const struct ggml_tensor *x = node->src[1], *from = node->src[last];
     int64_t n = x->ne[0], heads = x->ne[1], sequences = from->ne[1];
     bool sound = node->type == GGML_TYPE_F32 && ggml_is_contiguous(node) && x->ne[3] == 1 &&
@@ -159,7 +159,7 @@ static struct view result(struct steps * s, const struct state * m) {
     return by_sequence(&v, m);
 }
 
-static void end(struct steps * s, const struct state * m, bool turn) {
+static void state_end(struct steps * s, const struct state * m, bool turn) {
     struct view to = steps_dst(s), out = result(s, m);
     to.data += view_bytes(&out);
     steps_move(s, m->now, turned(steps_as(&to, m->size, m->size, m->heads, m->sequences), turn));
@@ -167,7 +167,7 @@ static void end(struct steps * s, const struct state * m, bool turn) {
 
 void steps_rwkv7(struct steps * s, const struct ggml_tensor * node) {
     enum { R, W, K, V, A, B, STATE };
-    struct state m = begin(s, node, STATE, STATE, false);
+    struct state m = state_begin(s, node, STATE, STATE, false);
     if (s->status != ST_OK) {
         return;
     }
@@ -185,7 +185,7 @@ void steps_rwkv7(struct steps * s, const struct ggml_tensor * node) {
         look(s, &m, m.now, at_token(r, t, false));
         steps_move(s, m.sum, at_token(out, t, true));
     }
-    end(s, &m, false);
+    state_end(s, &m, false);
 }
 
 void steps_rwkv6(struct steps * s, const struct ggml_tensor * node) {
@@ -193,7 +193,7 @@ void steps_rwkv6(struct steps * s, const struct ggml_tensor * node) {
     steps_need(s, ggml_nelements(node->src[FIRST]) == node->src[V]->ne[0] * node->src[V]->ne[1],
                "shapes");
     steps_need(s, ggml_are_same_shape(node->src[W], node->src[V]), "shapes");
-    struct state m = begin(s, node, FIRST, STATE, true);
+    struct state m = state_begin(s, node, FIRST, STATE, true);
     if (s->status != ST_OK) {
         return;
     }
@@ -214,12 +214,12 @@ void steps_rwkv6(struct steps * s, const struct ggml_tensor * node) {
         decay(s, &m, at_token(w, t, false));
         steps_binary(s, KERNEL_OP_ADD, m.now, new, m.now);
     }
-    end(s, &m, true);
+    state_end(s, &m, true);
 }
 
 void steps_gated_linear(struct steps * s, const struct ggml_tensor * node) {
     enum { K, V, Q, G, STATE };
-    struct state m = begin(s, node, STATE, STATE, true);
+    struct state m = state_begin(s, node, STATE, STATE, true);
     if (s->status != ST_OK) {
         return;
     }
@@ -234,7 +234,7 @@ void steps_gated_linear(struct steps * s, const struct ggml_tensor * node) {
         look(s, &m, m.now, at_token(q, t, false));
         steps_params(s, KERNEL_OP_SCALE, m.sum, at_token(out, t, true), steps_float(node, 0), 0);
     }
-    end(s, &m, true);
+    state_end(s, &m, true);
 }
 
 // ---- SSM_SCAN ----

@@ -59,7 +59,7 @@ static struct asm_reg hold_splat(struct unpack * u, int width, int32_t value) {
     return hold(u, ASM_X, width, value);
 }
 
-static struct unpack begin(struct at_writer * w) {
+static struct unpack unpack_begin(struct at_writer * w) {
     asm_section(w->p);
     return (struct unpack){.w = w, .p = w->p};
 }
@@ -77,7 +77,7 @@ static void ready(struct unpack * u) {
     }
 }
 
-static void end(struct unpack * u) {
+static void unpack_end(struct unpack * u) {
     while (u->n_held > 0) {
         asm_release(u->p, u->held[--u->n_held].r);
     }
@@ -180,7 +180,7 @@ static void nibbles_scale(struct unpack * u, const struct nibbles * b, struct as
 
 // Words 0 and R of all chunks and keys: scales to their place, numbers together.
 static void gather_keys(struct at_writer * w) {
-    struct unpack unpack = begin(w), *u = &unpack;
+    struct unpack unpack = unpack_begin(w), *u = &unpack;
     struct asm_program * p = w->p;
     struct asm_reg upper = hold_set(u, ASM_MASK, UPPER_HALVES);
     int chunk = asm_label_new(p);
@@ -211,7 +211,7 @@ static void gather_keys(struct at_writer * w) {
     at_add_param(w, w->a, AT_PARAM_K_CHUNK);
     emit_add_small(p, w->left, w->left, -1);
     asm_jump_if_nonzero(p, w->left, chunk);
-    end(u);
+    unpack_end(u);
 }
 
 // Rows of a block, from w->c on, to those from w->d on. Two numbers of a key are a word then.
@@ -283,7 +283,7 @@ static void put_in_place(struct at_writer * w, int from_param, const struct asm_
 // Chunk by chunk, 16 keys at a time, and of these both blocks: their base is w->a, their scales
 // w->b.
 static void make_keys(struct at_writer * w) {
-    struct unpack unpack = begin(w), *u = &unpack;
+    struct unpack unpack = unpack_begin(w), *u = &unpack;
     struct asm_program * p = w->p;
     struct asm_reg scales = hold(u, ASM_X, NOT_SET, 0), which = hold(u, ASM_R, NOT_SET, 0);
     struct asm_reg twice = hold_set(u, ASM_MASK, ZIP_16), further = hold(u, ASM_R, NOT_SET, 0);
@@ -349,7 +349,7 @@ static void make_keys(struct at_writer * w) {
     emit_add_small(p, w->n, w->n, -1);
     at_keep(w, AT_NOW_CHUNKS, w->n);
     asm_jump_if_nonzero(p, w->n, chunk);
-    end(u);
+    unpack_end(u);
 }
 
 void at_unpack_keys(struct at_writer * w) {
@@ -413,7 +413,7 @@ static struct asm_reg value_scale(struct unpack * u, int block) {
 
 static void value_bytes(struct at_writer * w) {
     enum { FIRST = 62 }; // byte of the chunk's room
-    struct unpack unpack = begin(w), *u = &unpack;
+    struct unpack unpack = unpack_begin(w), *u = &unpack;
     struct bytes b = hold_bytes(u);
     struct asm_reg first = hold_set(u, ASM_MASK, FIRST), upper = hold_set(u, ASM_R, ZIP_8 + 1);
     ready(u);
@@ -429,12 +429,12 @@ static void value_bytes(struct at_writer * w) {
         store_bytes(u, &b, i ? v[1] : numbers, i ? upper : b.zip, &by, w->at[1], i * VECTOR);
     }
     values_end(w);
-    end(u);
+    unpack_end(u);
 }
 
 static void value_nibbles(struct at_writer * w) {
     enum { FIRST = 30 }; // byte of the upper half of the chunk's room
-    struct unpack unpack = begin(w), *u = &unpack;
+    struct unpack unpack = unpack_begin(w), *u = &unpack;
     struct nibbles b = hold_nibbles(u);
     struct asm_reg first = hold_set(u, ASM_MASK, FIRST), upper = hold_set(u, ASM_R, ZIP_8 + 1);
     struct asm_reg zip[2] = {hold_set(u, ASM_MASK, ZIP_128), hold_set(u, ASM_R, ZIP_128 + 1)};
@@ -456,7 +456,7 @@ static void value_nibbles(struct at_writer * w) {
                       i * VECTOR);
     }
     values_end(w);
-    end(u);
+    unpack_end(u);
 }
 
 void at_unpack_values(struct at_writer * w) {

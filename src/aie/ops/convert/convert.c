@@ -226,7 +226,7 @@ static struct asm_reg choose(struct program * w, struct asm_reg mask, struct asm
 }
 
 // 64 bytes, by a pointer that moves on.
-static void load(struct program * w, struct asm_reg to, struct asm_reg pointer) {
+static void load_next(struct program * w, struct asm_reg to, struct asm_reg pointer) {
     emit_load_next(w->p, MEM_IN, to, pointer);
 }
 
@@ -248,7 +248,7 @@ static void store_pieces(struct program * w, struct asm_reg hi, struct asm_reg r
 static void f32_trip(struct program * w) {
     for (int i = 0; i < 2; i++) {
         struct asm_reg bm = asm_local(w->p, ASM_BM);
-        load(w, bm, w->pin);
+        load_next(w, bm, w->pin);
         emit_store_bf16_next(w->p, MEM_HI, bm, w->phi);
     }
 }
@@ -276,8 +276,8 @@ static void f32_pieces_trip(struct program * w) {
     struct asm_reg hi = asm_local(w->p, ASM_X), rest = asm_local(w->p, ASM_X);
     for (int half = 0; half < 2; half++) {
         struct asm_reg bm = asm_local(w->p, ASM_BM), x = asm_local(w->p, ASM_X);
-        load(w, bm, w->pin);
-        load(w, x, w->pin2);
+        load_next(w, bm, w->pin);
+        load_next(w, x, w->pin2);
         emit_to_bf16(w->p, asm_half(hi, half), bm);
         emit_to_bf16(w->p, asm_half(rest, half), f32_rest(w, x, asm_half(hi, half)));
     }
@@ -314,7 +314,7 @@ static struct asm_reg add_bits(struct program * w, struct asm_reg a, struct asm_
 static void f16_trip(struct program * w, bool pieces) {
     struct asm_program * p = w->p;
     struct asm_reg raw = asm_local(p, ASM_X), raised = asm_local(p, ASM_CM);
-    load(w, raw, w->pin);
+    load_next(w, raw, w->pin);
     struct asm_reg m = vector2(w, LANE_AND, LANE_16, raw, w->magnitude);
     emit_widen_16(p, raised, m, w->raise);
     struct asm_reg is_denormal = less(w, m, w->f16_normal);
@@ -327,7 +327,7 @@ static void f16_trip(struct program * w, bool pieces) {
     struct asm_reg magnitude = choose(w, finite, narrow(w, special), number);
 
     struct asm_reg again = asm_local(p, ASM_X);
-    load(w, again, w->pin2);
+    load_next(w, again, w->pin2);
     struct asm_reg sign = vector2(w, LANE_AND, LANE_16, again, w->sign);
     struct asm_reg hi = vector2(w, LANE_OR, LANE_16, magnitude, sign);
     if (!pieces) {
@@ -354,7 +354,7 @@ static void f16_integer_trip(struct program * w) {
     for (int i = 0; i < 3; i++) {
         acc[i] = asm_local(p, ASM_BM);
     }
-    load(w, raw, w->pin);
+    load_next(w, raw, w->pin);
     struct asm_reg m = vector2(w, LANE_AND, LANE_16, raw, w->magnitude);
     emit_widen_16(p, asm_half(acc[0], 0), m, w->raise);
     struct asm_reg is_denormal = less(w, m, w->f16_normal);
@@ -369,7 +369,7 @@ static void f16_integer_trip(struct program * w) {
     emit_choose(p, LANE_MIN_UNSIGNED, LANE_16, special, which,
                 vector2(w, LANE_ADD, LANE_16, m, w->beyond), w->magnitude);
     struct asm_reg again = asm_local(p, ASM_X);
-    load(w, again, w->pin2);
+    load_next(w, again, w->pin2);
     struct asm_reg sign = vector2(w, LANE_AND, LANE_16, again, w->sign);
     struct asm_reg magnitude = choose(w, finite, special, number);
     store(w, vector2(w, LANE_OR, LANE_16, magnitude, sign), w->phi, MEM_HI);
@@ -509,7 +509,7 @@ static void run_lent_loops(struct program * w) {
 }
 
 // A run, from its parameters on.
-static void run(struct program * w, int end) {
+static void convert_run(struct program * w, int end) {
     struct asm_program * p = w->p;
     int again = asm_label_new(p), last = asm_label_new(p);
     start_run(w);
@@ -542,7 +542,7 @@ void convert_section(struct asm_program * p, enum dtype source, int end) {
     struct program writer = {.p = p, .source = source};
     asm_section(p);
     take_registers(&writer);
-    run(&writer, end);
+    convert_run(&writer, end);
     give_back(&writer);
 }
 
@@ -574,7 +574,7 @@ void convert_with(struct asm_program * p, const struct convert_lent * lent, int 
     asm_section(p);
     take_all(&writer, &zero, 1);
     set(&writer, writer.params, address(&writer, CV_PARAMS));
-    run(&writer, end);
+    convert_run(&writer, end);
 }
 
 void convert_loop(struct asm_program * p, enum dtype source, struct asm_reg trips,

@@ -305,7 +305,7 @@ int ew_wide_kept(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
     return LANES_MOST_KEPT - row_of(e, arch, t)->spare;
 }
 
-static struct wide load(struct lanes * l, struct asm_reg pointer, int memory) {
+static struct wide load_operand(struct lanes * l, struct asm_reg pointer, int memory) {
     struct wide w = {.x = {0}};
     if (l->dtype == DTYPE_BF16) {
         w.x = asm_local(l->p, ASM_X);
@@ -319,11 +319,11 @@ static struct wide load(struct lanes * l, struct asm_reg pointer, int memory) {
 void ew_wide_trip(struct lanes * l, const struct ew_op * e, struct asm_reg pa, struct asm_reg pb,
                   struct asm_reg pout) {
     const struct wide_row * row = row_of(e, asm_target(l->p)->arch, l->dtype);
-    struct wide a = load(l, pa, MEM_A), b = {.x = {0}};
+    struct wide a = load_operand(l, pa, MEM_A), b = {.x = {0}};
     if (kernel_op_info(e->op)->n_inputs > 1) {
-        b = load(l, pb, MEM_B);
+        b = load_operand(l, pb, MEM_B);
     } else if (row->twice) {
-        b = load(l, pb, MEM_A);
+        b = load_operand(l, pb, MEM_A);
     }
     struct wide_out out = row->fn(l, a, b);
     if (out.whole) {

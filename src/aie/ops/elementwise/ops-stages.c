@@ -162,7 +162,7 @@ OP(ew_tanh, &tanh_begin, &exponential, &tanh_middle, &divide, &tanh_end);
 // T0 begins as -|v|, T2 as v or anything of its sign, T3 as x. For v < 0, s(v) = e^v / (1 + e^v) is
 // a quotient to which 2^n is still to be applied. |v| = 177 is enough to make any x vanish.
 
-static void begin(struct lanes * l, struct ew_vals * v, struct val magnitude) {
+static void sigmoid_argument(struct lanes * l, struct ew_vals * v, struct val magnitude) {
     v->t[0] = negative(l, magnitude);
     v->t[2] = v->t[3];
 }
@@ -170,7 +170,7 @@ static void begin(struct lanes * l, struct ew_vals * v, struct val magnitude) {
 STAGE(sigmoid_begin, EW_A, EW_T0 | EW_T2 | EW_T3) {
     v->t[3] = v->a;
     lanes_x(l, &v->t[3]);
-    begin(l, v, at_most(l, f_abs(l, v->t[3]), 177));
+    sigmoid_argument(l, v, at_most(l, f_abs(l, v->t[3]), 177));
 }
 
 STAGE(gelu_quick_begin, EW_A, EW_T0 | EW_T2 | EW_T3) {
@@ -179,7 +179,7 @@ STAGE(gelu_quick_begin, EW_A, EW_T0 | EW_T2 | EW_T3) {
     lanes_x(l, &v->t[3]);
     struct pieces p = p_split(l, at_most(l, f_abs(l, v->t[3]), 103.9f), n);
     struct pieces k = p_constant((double) 1.702f, n);
-    begin(l, v, p_mul_n(l, &p, &k, n));
+    sigmoid_argument(l, v, p_mul_n(l, &p, &k, n));
 }
 
 // 0.5 x (1 + tanh(u)) is x s(2 u), u = sqrt(2/pi) x (1 + 0.044715 x^2).
@@ -193,7 +193,7 @@ STAGE(gelu_begin, EW_A, EW_T0 | EW_T2 | EW_T3) {
     struct pieces ps = p_split(l, square, n), k = p_constant(k1, n);
     struct val w = p_mac_n(l, k_float(l, (float) k0), &k, &ps, n);
     struct pieces pw = p_split(l, w, n);
-    begin(l, v, p_mul_n(l, &pw, &p, n));
+    sigmoid_argument(l, v, p_mul_n(l, &pw, &p, n));
 }
 
 STAGE(sigmoid_middle, EW_T0 | EW_T1 | EW_T2, EW_T0 | EW_T1 | EW_T2) {
@@ -276,13 +276,13 @@ static struct val limited(struct lanes * l, struct val b) {
 
 STAGE(swiglu_clamp_begin, EW_A, EW_T0 | EW_T2 | EW_T3) {
     limited_begin(l, v);
-    begin(l, v, at_most(l, f_abs(l, v->t[3]), 177));
+    sigmoid_argument(l, v, at_most(l, f_abs(l, v->t[3]), 177));
 }
 
 STAGE(swiglu_oai_begin, EW_A, EW_T0 | EW_T2 | EW_T3) {
     limited_begin(l, v);
     struct val product = f_times(l, v->t[3], k_param(l, ALPHA));
-    begin(l, v, at_most(l, f_abs(l, product), 177));
+    sigmoid_argument(l, v, at_most(l, f_abs(l, product), 177));
     v->t[2] = product;
 }
 

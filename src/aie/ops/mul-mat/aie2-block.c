@@ -88,8 +88,8 @@ enum port { PORT_A, PORT_B };
 // How the pointer goes on behind a load: not at all, to the next k-block, to the next trip.
 enum advance { STAYS, NEXT_BLOCK, NEXT_TRIP };
 
-static void load(struct mm_block * b, int at, enum port port, struct asm_reg to, bool is_x,
-                 int offset, enum advance advance) {
+static void load_at(struct mm_block * b, int at, enum port port, struct asm_reg to, bool is_x,
+                    int offset, enum advance advance) {
     static const int ops[3][2] = {
         [STAYS] = {AIE2_VLDA_dmw_lda_w_ag_idx_imm, AIE2_VLDB_dmw_ldb_ag_idx_imm},
         [NEXT_BLOCK] = {AIE2_VLDA_dmw_lda_w_ag_pstm_nrm, AIE2_VLDB_dmw_ldb_ag_pstm_nrm},
@@ -150,12 +150,12 @@ static void bf16_k_block(struct mm_block * b, struct asm_reg acc[8], int k, int 
     }
     for (int n = 0; n < 8; n++) {
         struct asm_reg to = asm_half(y[bf16_row[n].block], bf16_row[n].half);
-        load(b, t - 10 + n, PORT_B, to, false, bf16_offset(n), n == 7 ? on : STAYS);
+        load_at(b, t - 10 + n, PORT_B, to, false, bf16_offset(n), n == 7 ? on : STAYS);
     }
     for (int j = 1; j >= 0; j--) {
         x[j] = asm_local(b->p, ASM_X);
-        load(b, t - 8 - 2 * j, PORT_A, asm_half(x[j], 0), true, 64 * j - 32, STAYS);
-        load(b, t - 7 - 2 * j, PORT_A, asm_half(x[j], 1), true, 64 * j, j == 0 ? on : STAYS);
+        load_at(b, t - 8 - 2 * j, PORT_A, asm_half(x[j], 0), true, 64 * j - 32, STAYS);
+        load_at(b, t - 7 - 2 * j, PORT_A, asm_half(x[j], 1), true, 64 * j, j == 0 ? on : STAYS);
     }
     for (int n = 0; n < 4; n++) {
         int i = bf16_row[2 * n].block;
@@ -231,9 +231,9 @@ static void i8_k_block(struct mm_block * b, struct asm_reg acc[4], int k, int n_
     for (int i = 0; i < 2; i++) {
         y[i] = asm_local(b->p, ASM_X);
         x[i] = asm_local(b->p, ASM_X);
-        load(b, t - 10 + 2 * i, PORT_B, asm_half(y[i], 0), false, 64 * i - 96, STAYS);
-        load(b, t - 9 + 2 * i, PORT_B, asm_half(y[i], 1), false, 64 * i - 64, i ? on : STAYS);
-        load(b, t + i8_pace.x[i], PORT_A, asm_half(x[i], 0), true, 32 * i - 32, i ? on : STAYS);
+        load_at(b, t - 10 + 2 * i, PORT_B, asm_half(y[i], 0), false, 64 * i - 96, STAYS);
+        load_at(b, t - 9 + 2 * i, PORT_B, asm_half(y[i], 1), false, 64 * i - 64, i ? on : STAYS);
+        load_at(b, t + i8_pace.x[i], PORT_A, asm_half(x[i], 0), true, 32 * i - 32, i ? on : STAYS);
     }
     for (int i = 0; i < 2; i++) {
         shuffle(b, t + 2 * i - 2, y[i], y[i]);
@@ -279,8 +279,8 @@ static void i16_k_block(struct mm_block * b, struct asm_reg acc[4], int k, int n
     for (int i = 0; i < 2; i++) {
         y[i] = asm_local(b->p, ASM_X);
         x[i] = asm_local(b->p, ASM_X);
-        load(b, t - 9 + 2 * i, PORT_B, asm_half(y[i], 0), false, 32 * i - 32, i ? on : STAYS);
-        load(b, t + i16_pace.x[i], PORT_A, asm_half(x[i], 0), true, 32 * i - 32, i ? on : STAYS);
+        load_at(b, t - 9 + 2 * i, PORT_B, asm_half(y[i], 0), false, 32 * i - 32, i ? on : STAYS);
+        load_at(b, t + i16_pace.x[i], PORT_A, asm_half(x[i], 0), true, 32 * i - 32, i ? on : STAYS);
     }
     for (int i = 0; i < 2; i++) {
         shuffle(b, t + 2 * i - 2, y[i], y[i]);

@@ -58,7 +58,7 @@ static void scales_trip(struct writer * w, const struct half_numbers * c, struct
     }
     struct asm_reg both = asm_local(p, ASM_X);
     emit_select(p, LANE_16, both, d[0], d[1], upper);
-    both = half_to_bf16(w, c, both);
+    both = quant_half_to_bf16(w, c, both);
     for (int b = 0; b < 2; b++) {
         struct asm_reg one = shuffled(w, both, both, half[b]);
         twice[b] = shuffled(w, one, one, zip[0]);
@@ -80,7 +80,7 @@ static void scales(struct quant * q, struct asm_reg trips) {
     for (int i = 0; i < 2; i++) {
         half[i] = take(w, ASM_MASK);
     }
-    take_half_numbers(w, &c);
+    quant_take_half_numbers(w, &c);
     emit_set_small(p, words, EVEN_32 + 1);
     emit_set_small(p, zip[0], ZIP_16);
     for (int i = 0; i < 2; i++) {

@@ -35,7 +35,8 @@ static struct asm_reg where_less(struct writer * w, struct asm_reg a, struct asm
     return d;
 }
 
-struct asm_reg half_to_bf16(struct writer * w, const struct half_numbers * c, struct asm_reg a) {
+struct asm_reg quant_half_to_bf16(struct writer * w, const struct half_numbers * c,
+                                  struct asm_reg a) {
     struct asm_program * p = w->p;
     struct asm_reg m = lanes_16(w, LANE_AND, a, c->magnitude), raised = asm_local(p, ASM_CM);
     struct asm_reg sum[3], normal = asm_local(p, ASM_X), denormal = asm_local(p, ASM_X);
@@ -57,7 +58,7 @@ struct asm_reg half_to_bf16(struct writer * w, const struct half_numbers * c, st
     return lanes_16(w, LANE_OR, number, lanes_16(w, LANE_SUB, a, m));
 }
 
-void take_half_numbers(struct writer * w, struct half_numbers * c) {
+void quant_take_half_numbers(struct writer * w, struct half_numbers * c) {
     struct asm_program * p = w->p;
     c->magnitude = take_splat(w, LANE_16, F16_MAGNITUDE);
     c->inf = take_splat(w, LANE_16, F16_INF);
@@ -92,7 +93,7 @@ static void gather(struct quant * q) {
     struct half_numbers c;
     struct asm_reg at = q->pointers[0], scales = q->pointers[1];
     struct asm_reg upper = take_set(w, ASM_MASK, UPPER_HALVES);
-    take_half_numbers(w, &c);
+    quant_take_half_numbers(w, &c);
     struct asm_reg together = small(w, ASM_R, T16_4X2);
     emit_copy(p, at, sum_of(w, raw_of(w), 2 * WORD));
     emit_set(p, scales, address(w, MM_FUSED_PAGE));
@@ -105,7 +106,7 @@ static void gather(struct quant * q) {
         emit_select(p, LANE_16, numbers, word[1], word[0], upper);
         emit_store(p, MEM_JOINED, numbers, at, 2 * WORD + VECTOR * i);
         emit_select(p, LANE_16, both, word[0], word[1], upper);
-        both = half_to_bf16(w, &c, shuffled(w, both, both, together));
+        both = quant_half_to_bf16(w, &c, shuffled(w, both, both, together));
         emit_store(p, MEM_SCALES, both, scales, VECTOR * i);
     }
     store_param(w, sum_of(w, raw_of(w), NUMBERS_AT - address(w, 0)), MM_PARAM_NUMBERS, at);

@@ -244,5 +244,6 @@ struct half_numbers {
     struct asm_reg rebias, smallest;                 // accumulators
     struct asm_reg raise, lower, add_bits, add;      // scalars
 };
-void take_half_numbers(struct writer * w, struct half_numbers * c);
-struct asm_reg half_to_bf16(struct writer * w, const struct half_numbers * c, struct asm_reg a);
+void quant_take_half_numbers(struct writer * w, struct half_numbers * c);
+struct asm_reg quant_half_to_bf16(struct writer * w, const struct half_numbers * c,
+                                  struct asm_reg a);
