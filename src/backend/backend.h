@@ -22,7 +22,8 @@
 void log_error(const char * fmt, ...) BASE_PRINTF(1, 2);
 void log_warn(const char * fmt, ...) BASE_PRINTF(1, 2);
 void log_info(const char * fmt, ...) BASE_PRINTF(1, 2); // only with GGML_HSA_ENABLE_LOG=1
-// What was asked for by a variable, to standard error, whatever the program does with ggml's log.
+// Writes a line that a variable asked for to standard error, whatever the program does with ggml's
+// log.
 void log_stderr(const char * fmt, ...) BASE_PRINTF(1, 2);
 
 // ---- device.c ----
@@ -49,8 +50,8 @@ struct npu; // npu/npu.h
 struct gpu; // gpu/gpu.h
 
 struct device_kind {
-    // Would a stream compute this node itself, the CPU fallback left aside? If not, why (may be
-    // NULL) says what it lacks, or which limit was met.
+    // Does a stream compute this node itself, without the CPU fallback? If not, why (may be NULL)
+    // gets the missing part or the limit that was met.
     bool (*computes)(struct hsa_device * device, const struct ggml_tensor * op, struct error * why);
     bool (*has)(enum ggml_op op); // does it compute any nodes of this op?
     enum status (*compute)(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
@@ -63,10 +64,10 @@ struct device_kind {
     bool (*pair)(struct hsa_stream * s, const struct ggml_tensor * node,
                  const struct ggml_tensor * next);
 
-    // Is it worth while to compute the other one right behind a node? NULL: never.
+    // Should the other node be computed right behind this one? NULL: never.
     bool (*together)(const struct ggml_tensor * node, const struct ggml_tensor * other);
 
-    // What a stream keeps beside its queue and scratch; all NULL where there is nothing.
+    // State of a stream beside its queue and scratch memory. All are NULL where there is none.
     enum status (*begin)(struct hsa_stream * s, struct error * err);
     void (*end)(struct hsa_stream * s);
     enum status (*flush)(struct hsa_stream * s, struct error * err); // sends what was kept back
@@ -90,8 +91,8 @@ struct hsa_device {
     pthread_rwlock_t layout;         // how weights lie: graphs read it, npu/panels.c writes
     struct profile * profile;        // NULL: not asked for
     atomic_bool told[GGML_OP_COUNT]; // that nodes of the op are computed on the CPU
-    // That no pack has kernels for the op. Said again once a stream has ended: llama.cpp tries a
-    // model out with its log switched off before it loads it.
+    // Whether the log has said that no pack has kernels for the op. It says so again once a stream
+    // has ended: llama.cpp tries a model out with its log switched off before it loads it.
     atomic_bool told_absent[GGML_OP_COUNT];
     atomic_uint_fast64_t dispatches, host_copies, staged_operands, cpu_nodes, kept_nodes, waits,
         operations, packets, graphs;
@@ -106,14 +107,14 @@ bool device_is_ours(ggml_backend_dev_t dev);
 
 struct profile;
 
-// NULL when it is not asked for, or when there is no memory for it. All others take NULL for a
-// profile as well, and do nothing then.
+// NULL when no profile is asked for, or when there is no memory for it. The functions below take
+// NULL as well, and then do nothing.
 struct profile * profile_new(struct hsac_agent * agent, const char * device);
 void profile_stream_begins(struct profile * p);
 void profile_stream_ends(struct profile * p); // prints with the last one
-// Which row a node is; it counts the node. Dispatches that it causes carry the row as tag.
+// The row of a node, which is counted. Dispatches that the node causes carry the row as their tag.
 uint32_t profile_node(struct profile * p, const struct ggml_tensor * node);
-// Is each kernel a row of its own? GGML_HSA_PROFILE=kernels or order; then nodes are none.
+// Has each kernel a row of its own, and nodes none? GGML_HSA_PROFILE=kernels or order.
 bool profile_is_each(const struct profile * p);
 uint32_t profile_kernel(struct profile * p, const char * name);
 bool profile_is_measured(const struct profile * p); // by the wall: nodes are waited for
@@ -125,7 +126,7 @@ void profile_clear(struct profile * p); // begins anew; nothing may be in flight
 // ---- explain.c: why nodes are left to other devices; GGML_HSA_EXPLAIN=1 ----
 
 bool explain_asked(void);
-// A line, unless there was the same before. on_cpu: the fallback computes it.
+// Writes a line, unless the same one was written before. on_cpu: the fallback computes the node.
 void explain_refusal(const struct hsa_device * device, const struct ggml_tensor * node, bool on_cpu,
                      const struct error * why);
 // "ARGSORT f32[4096,2] -> i32[4096,2]".
@@ -146,11 +147,12 @@ void buffer_get_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * 
 struct shadows; // npu/mat.h
 struct panels;  // npu/panels.h
 
-// What is kept of weights with the buffer that holds the tensor. NULL where the buffer is not ours,
-// or is host memory: that others write to without a word.
+// Other forms of weights, kept with the buffer that holds the tensor. NULL where the buffer is not
+// ours, and for host memory: programs write to that without telling us.
 struct shadows * buffer_shadows(const struct ggml_tensor * tensor);
 bool buffer_holds_weights(const struct ggml_tensor * tensor);
-// Which of its tensors lie in panels. NULL where the buffer is not ours, host memory, or a GPU's.
+// The tensors of the buffer that lie in panels. NULL where the buffer is not ours, is host memory,
+// or is a GPU's.
 struct panels * buffer_panels(const struct ggml_tensor * tensor);
 // Bytes of the tensor were written, or will be by what is in flight.
 void buffer_written(const struct ggml_tensor * tensor, size_t offset, size_t size);
@@ -158,10 +160,10 @@ void buffer_written(const struct ggml_tensor * tensor, size_t offset, size_t siz
 // Where the tensor lies: *agent is who can copy it, NULL where the host sees it itself. False: in
 // memory of a device that is not ours.
 bool buffer_find(const struct ggml_tensor * tensor, struct hsac_agent ** agent);
-// The NPU whose memory it lies in, of either type: whoever touches it there says so
-// (hsac_host_begin, hsac_host_end). NULL: in no NPU's.
+// The NPU whose memory the tensor lies in, of either buffer type. Whoever touches that memory calls
+// hsac_host_begin and hsac_host_end. NULL: it lies in no NPU's memory.
 struct hsac_agent * buffer_npu(const struct ggml_tensor * tensor);
-// Has the tensor a place in memory of the device, so that no other could write it?
+// Does the tensor lie in memory of the device, so that no other device can write it?
 bool buffer_is_on(const struct ggml_tensor * tensor, struct hsa_device * device);
 
 // ---- fallback.c: nodes without a kernel on a CPU backend ----
@@ -175,7 +177,7 @@ struct fallback { // of a stream; zero is empty
 
 enum fallback_mode fallback_asked(void); // by the environment, or by the build
 bool fallback_supports(const struct ggml_tensor * op);
-// Takes a node in; it is computed at fallback_run at the latest.
+// Adds a node, which is computed by fallback_run at the latest.
 enum status fallback_add(struct fallback * f, struct ggml_tensor * node, struct error * err);
 enum status fallback_run(struct fallback * f, struct error * err);
 bool fallback_waits(const struct fallback * f); // are there nodes that were not run yet?
@@ -185,8 +187,8 @@ void fallback_free(struct fallback * f);
 
 struct mirror;
 
-// Rewrites the graph to copies of its operands. *out is NULL where the CPU sees them all, and the
-// graph then as it was. The graph must not be used after mirror_free.
+// Makes the graph use copies of its operands. *out is NULL, and the graph unchanged, where the CPU
+// sees all of them. The graph must not be used after mirror_free.
 enum status mirror_new(struct ggml_cgraph * graph, struct mirror ** out, struct error * err);
 enum status mirror_write(const struct mirror * m, struct error * err); // results, to the device
 void mirror_free(struct mirror * m);
@@ -217,7 +219,8 @@ struct op_call { // a node as its kernel sees it
 
 enum status op_call_of(const struct ggml_tensor * node, struct op_call * out, struct error * err);
 const char * op_label(const struct ggml_tensor * node); // for messages
-// The kernel of an op that is one; KERNEL_OP_COUNT: none, or (UNARY, GLU) its parameters say which.
+// The kernel of an op that has exactly one. KERNEL_OP_COUNT: there is none, or the node's
+// parameters choose it (UNARY, GLU).
 enum kernel_op op_kernel(enum ggml_op op);
 // What a node writes: its result, and what it updates in place. Returns how many these are.
 #define OP_MAX_WRITES 3

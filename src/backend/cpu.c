@@ -39,9 +39,9 @@ ggml_backend_dev_t cpu_device(void) {
 
 typedef const struct ggml_type_traits_cpu * (*traits_fn)(enum ggml_type type);
 
-// Through an address that the backend gives out, to the library that it lies in, to the function
-// there: of several builds in one process this is the one that is registered. The library stays
-// open from here on, so that the function outlives an unloaded backend.
+// Goes from an address that the backend gives out to the library that holds it, and to the function
+// there. Of several builds in one process this is the registered one. The library stays open from
+// here on, so that the function outlives an unloaded backend.
 static traits_fn find_traits(ggml_backend_dev_t device) {
     ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(device);
     void * inside =
@@ -50,7 +50,8 @@ static traits_fn find_traits(ggml_backend_dev_t device) {
     void * library = inside && dladdr(inside, &info) && info.dli_fname
                          ? dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD)
                          : NULL;
-    // A program that has the backend inside has no library of that name, and may export it.
+    // A program with the backend linked in has no library of that name, and may export the
+    // function.
     void * address = dlsym(library ? library : RTLD_DEFAULT, "ggml_get_type_traits_cpu");
     traits_fn traits;
     memcpy(&traits, &address, sizeof address);

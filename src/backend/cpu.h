@@ -8,7 +8,7 @@
 // NULL when no CPU backend is registered (yet).
 ggml_backend_dev_t cpu_device(void);
 
-// How rows of this type are made of floats: as the CPU backend of this process does it, and where
-// there is none as ggml's reference does. They do not agree to the last bit: of q8_0 each
-// instruction set has its own way to scale and to round. NULL when ggml has no way at all.
+// The function that makes rows of this type from floats: that of the CPU backend in this process,
+// or ggml's reference where there is none. The two do not agree to the last bit, because each
+// instruction set scales and rounds q8_0 in its own way. NULL: ggml has no such function.
 ggml_from_float_t cpu_from_float(enum ggml_type type);

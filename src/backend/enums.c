@@ -52,8 +52,8 @@ static const struct {
 #define TYPE(x)  {"datatype", type_name, GGML_TYPE_##x, #x},
     OPS(OP) UNARY_OPS(UNARY) GLU_OPS(GLU) TYPES(TYPE)};
 
-// Programs may build ggml with another GGML_MAX_NAME, and then whatever is behind the name is
-// somewhere else. The one in this process is asked to write a name that is too long for either.
+// Programs may build ggml with another GGML_MAX_NAME, which moves all fields behind the name. The
+// ggml in this process is asked to write a name that is too long for either layout.
 enum status enums_check_tensor(struct error * err) {
     enum { LONG = 512 };
     struct ggml_context * ctx = ggml_init((struct ggml_init_params){

@@ -27,7 +27,7 @@ bool explain_asked(void) {
     return asked;
 }
 
-// "f32[4096,2]"; dimensions of 1 at the end say nothing.
+// "f32[4096,2]"; dimensions of 1 at the end are left out.
 static void add_tensor(struct buf * b, const struct ggml_tensor * t) {
     int n = GGML_MAX_DIMS;
     while (n > 1 && t->ne[n - 1] == 1) {

@@ -25,8 +25,9 @@ enum fallback_mode fallback_asked(void) {
     return off ? FALLBACK_NEVER : on ? FALLBACK_PROMISED : DEFAULT_MODE;
 }
 
-// ggml's CPU backend says yes to elementwise and row ops of every type, and ends the process when
-// it comes to one that it has not. These it has; of ops that are not here its word is taken.
+// ggml's CPU backend claims elementwise and row ops of every type, and aborts the process on a type
+// that it does not have. The table lists the types that it has. Of an op that is not in the table
+// its claim is believed.
 enum { F32 = 1, F16 = 2, BF16 = 4, FLOATS = F32 | F16 | BF16 };
 static const uint8_t cpu_types[GGML_OP_COUNT] = {
     [GGML_OP_ADD] = FLOATS,
@@ -85,7 +86,8 @@ static bool cpu_computes(ggml_backend_dev_t cpu, const struct ggml_tensor * op) 
                    : t == GGML_TYPE_F16  ? F16
                    : t == GGML_TYPE_BF16 ? BF16
                                          : 0;
-    // MUL and ADD take quantized terms as well: nothing of ours, so that the backend's word counts.
+    // MUL and ADD take quantized terms as well. No kernel of ours does, so the backend's claim
+    // counts.
     bool known = types == 0 || (types & bit) || ggml_is_quantized(t);
     return known && ggml_backend_dev_supports_op(cpu, op);
 }
@@ -97,8 +99,7 @@ bool fallback_supports(const struct ggml_tensor * op) {
 
 // ---- a stream's CPU backend ----
 
-// ggml's threads spin while they wait for each other: more of them than cores is slow beyond
-// measure.
+// ggml's threads spin while they wait for each other, so more threads than cores are very slow.
 static void set_threads(ggml_backend_t cpu) {
     ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(ggml_backend_get_device(cpu));
     void * address = ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");

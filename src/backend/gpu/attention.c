@@ -112,7 +112,7 @@ enum status gpu_attention(const struct gpu_call * c, const struct ggml_tensor * 
     struct rk_attention args;
     char kernel[64];
     enum status st = ST_OK;
-    // The node is a new tensor: there is no such op in place.
+    // The node is a new tensor: the op has no form in place.
     bool fits = fill_args(node, &y, &args);
     for (int i = 0; i < GGML_MAX_SRC && fits; i++) {
         struct view in = node->src[i] ? view_of(node->src[i]) : y;

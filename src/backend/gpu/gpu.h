@@ -14,8 +14,8 @@
 
 enum status gpu_new(struct hsac * runtime, struct hsac_agent * agent, struct gpu ** out,
                     struct error * err);
-// Compiled or found in the cache, and loaded, the first time that it is wanted; then remembered,
-// and so is a failure. Thread safe.
+// The kernel is compiled, or found in the cache, and loaded when it is first wanted. The result is
+// remembered, failures included. Thread safe.
 enum status gpu_kernel(struct gpu * gpu, const char * name, const struct rocm_function ** out,
                        struct error * err);
 uint64_t gpu_compiles(struct gpu * gpu); // programs that were run to compile
@@ -40,16 +40,17 @@ enum status gpu_launch(const struct gpu_call * c, const char * kernel, const voi
 const char * gpu_type_name(enum ggml_type t); // as kernels have it; NULL: they have it not
 bool gpu_is_float(enum ggml_type t);          // f32, f16, bf16
 
-// Where a kernel writes its result: to the node, or to scratch that is copied there behind it.
+// The place that a kernel writes its result to: the node, or scratch that is copied to it behind
+// the kernel.
 struct gpu_result {
     struct view view; // what the kernel writes
     struct view node;
     bool staged;
 };
 
-// Scratch where the node overlaps an input, or where the kernel writes its results one behind the
-// other and the node's are not. The first `in_place` inputs may lie exactly where the node does:
-// the kernel reads and writes an element of these in the same work-item.
+// The result goes to scratch where the node overlaps an input, and where the kernel writes results
+// one behind the other and the node's do not lie so. The first `in_place` inputs may lie exactly
+// where the node does: the kernel reads and writes an element of these in the same work-item.
 enum status gpu_result_begin(const struct gpu_call * c, const struct ggml_tensor * node,
                              bool contiguous, int in_place, struct gpu_result * out,
                              struct error * err);
@@ -109,6 +110,6 @@ static inline float gpu_param(const struct ggml_tensor * node, int i) { // a wor
     return f;
 }
 
-// Strides as kernels have them, in elements. False: they are no whole elements, or reach further
-// than 32 bits.
+// Strides in elements, as kernels take them. False: a stride is no whole number of elements, or
+// needs more than 32 bits.
 bool gpu_strides(const struct view * v, uint32_t out[GGML_MAX_DIMS]);

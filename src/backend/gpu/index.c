@@ -119,8 +119,8 @@ enum status gpu_set_rows(const struct gpu_call * c, const struct ggml_tensor * n
     }
     snprintf(kernel, sizeof kernel, "set_rows_%s_%s", gpu_type_name(ids.type),
              ggml_type_name(y.type));
-    // The kernel takes f32 alone, and a block's one behind the other. Whether there is one is asked
-    // before anything is sent: a node of which something was can no longer go to the CPU.
+    // The kernel takes f32 alone, and for blocks only contiguous rows. Whether there is a kernel is
+    // asked before anything is sent: a node of which a part was sent can no longer go to the CPU.
     if (x.type != GGML_TYPE_F32 || (blocks && x.nb[0] != sizeof(float))) {
         const struct rocm_function * f;
         enum status st = gpu_kernel(c->device->gpu, kernel, &f, err);

@@ -40,7 +40,7 @@ static void warn(void * user, const char * text) {
     log_warn("%s", text);
 }
 
-// One line of what may be many: the compiler's own words are in it.
+// Keeps one line of a text that may have many, the compiler's own.
 static enum status explain(const struct rocm_error * why, struct error * err) {
     enum status st = error_set(err, (enum status) why->status, "%.460s", why->text);
     for (char * p = err ? err->text : NULL; p && *p; p++) {
@@ -67,8 +67,8 @@ static enum status open_module(struct gpu * gpu, const char * name, struct rocm_
     return ST_OK;
 }
 
-// Are there any kernels? The first that is tried is one that no language model goes without. Where
-// there is no compiler, what was kept from one may do for others.
+// Are there any kernels? A kernel that every language model needs is tried first. Where there is no
+// compiler, any module that the cache holds will do.
 static enum status find_kernels(struct gpu * gpu, struct error * err) {
     struct rocm_module * module;
     struct error why = {0};
@@ -170,7 +170,7 @@ static struct entry * find_entry(struct gpu * gpu, const char * name) {
             free(e);
             return NULL;
         }
-        // Whatever the reason, the op has no kernel then: that is no fault of the device.
+        // Whatever the reason, the op then has no kernel. The device itself is not at fault.
         e->why.status = ST_UNSUPPORTED;
     }
     e->next = gpu->entries;

@@ -7,16 +7,17 @@
 #include <stdio.h>
 
 enum {
-    // Up to so many columns a group for each element does less than squares that are mostly empty.
+    // Up to so many columns one group for each element does less work than squares that are mostly
+    // empty.
     FEW_COLUMNS = 8,
-    // So many squares of RK_TILE_WIDE keep a GPU busy, or nearly; where there are fewer, smaller
-    // ones are more.
+    // So many squares of RK_TILE_WIDE keep a GPU busy, or nearly so. Fewer of them are made into
+    // more and smaller ones.
     ENOUGH_SQUARES = 64,
 };
 
-// What the kernels of a and b would be called behind matmul_ and matvec_. Which of them there are
-// is what src/hip/modules.def says, and nothing else: a row of src/kernel/blocks.def that has no
-// kernel of HIP is a type of the NPU alone.
+// The names of the kernels for a and b behind matmul_ and matvec_. src/hip/modules.def alone says
+// which of them exist: a row of src/kernel/blocks.def without a HIP kernel is a type of the NPU
+// alone.
 static bool types_of(enum ggml_type a, enum ggml_type b, char * out, size_t size) {
     const char *of_a = ggml_type_name(a), *of_b = ggml_type_name(b);
     if (b == GGML_TYPE_F32 && a == b) {
@@ -31,7 +32,7 @@ static bool types_of(enum ggml_type a, enum ggml_type b, char * out, size_t size
     return true;
 }
 
-// A graph may come from elsewhere; a kernel believes what it is told.
+// Graphs may come from other programs, and a kernel trusts its arguments: shapes are checked here.
 static bool shapes_agree(const struct view * a, const struct view * b,
                          const struct ggml_tensor * y) {
     return a->ne[0] == b->ne[0] && y->ne[0] == a->ne[1] && y->ne[1] == b->ne[1] &&
@@ -90,7 +91,8 @@ static bool grid_of(const struct rk_matmul * m, int64_t batches, bool vec, bool 
     return x <= UINT32_MAX / group && batches <= UINT32_MAX;
 }
 
-// Behind a result that may be in scratch, more of it: all is taken anew, in one piece.
+// More scratch behind a result that may be in scratch itself: all of it is allocated anew, in one
+// piece.
 static enum status more_scratch(const struct gpu_call * c, struct gpu_result * result, size_t size,
                                 char ** out, struct error * err) {
     size_t staged = result->staged ? GGML_PAD(view_bytes(&result->view), BUFFER_ALIGNMENT) : 0;
@@ -175,8 +177,9 @@ enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * no
 
 // ---- OUT_PROD ----
 
-// The same product of other sides: rows are a's columns, columns are b's, and k goes over the rows
-// of both. A quantized a becomes f32 first, for a block has several rows of the product.
+// The same product with the operands transposed: rows are a's columns, columns are b's, and k goes
+// over the rows of both. A quantized a becomes f32 first, because a block spans several rows of the
+// product.
 enum status gpu_out_prod(const struct gpu_call * c, const struct ggml_tensor * node,
                          struct error * err) {
     struct view a = view_of(node->src[0]), b = view_of(node->src[1]), y = view_of(node);
@@ -260,7 +263,8 @@ static bool fill_id_args(const struct ggml_tensor * node, const struct view * y,
     return y->ne[1] * y->ne[2] <= INT32_MAX;
 }
 
-// Few tokens go one by one to their experts; of many each expert has a list first.
+// Few tokens are multiplied one by one with their experts. Of many tokens a list is made for each
+// expert first.
 enum status gpu_mul_mat_id(const struct gpu_call * c, const struct ggml_tensor * node,
                            struct error * err) {
     const struct ggml_tensor * a = node->src[0];

@@ -167,7 +167,7 @@ static enum status run_row(const struct gpu_call * c, const struct op_call * cal
     return gpu_elementwise(c, kernel, views, call->n_inputs + 1, &tail, tail_size, err);
 }
 
-// Floats of several types: all of them through scratch, as f32.
+// Operands of several float types: all of them are converted to f32 in scratch.
 static enum status elementwise_mixed(const struct gpu_call * c, const struct ggml_tensor * node,
                                      const struct op_call * call, struct error * err) {
     struct view tensors[GPU_OPERANDS], views[GPU_OPERANDS], to = view_of(node);
@@ -391,7 +391,7 @@ static enum status node_on_gpu(const struct gpu_call * c, const struct ggml_tens
     }
     struct op_call call = {.op = KERNEL_OP_COUNT};
     enum status st = op_call_of(node, &call, err);
-    // Whatever else is wrong with it: an op that only NPUs have is none of a GPU's.
+    // An op that only NPUs have is refused before anything else is looked at.
     if (call.op == KERNEL_OP_COUNT || !rows[call.op].kernel) {
         st = error_set(err, ST_UNSUPPORTED, "there is no kernel for %s on a GPU", op_label(node));
     }

@@ -47,7 +47,8 @@ static bool one_group(const struct ggml_tensor * n, struct work * w) {
     return ggml_are_same_shape(IN(0), IN(1)) && ggml_nelements(n) == 1 && !ggml_is_empty(IN(0));
 }
 
-// The CPU takes rows that are not contiguous for contiguous ones: there is nothing to agree with.
+// The CPU computes rows that are not contiguous as if they were, so there is no right result to
+// agree with.
 static bool sum(const struct ggml_tensor * n, struct work * w) {
     *w = (struct work){.groups = 1};
     return ggml_nelements(n) == 1 && !ggml_is_empty(IN(0)) &&
@@ -350,7 +351,8 @@ bool gpu_has_op(enum ggml_op op) {
     return op_find(op) != NULL;
 }
 
-// Adds to the kernel's name where the letter says so. False: the tensor is none of the kernel's.
+// Adds the datatype to the kernel's name where the letter asks for it. False: the kernel does not
+// take the tensor.
 static bool takes(const struct ggml_tensor * t, char letter, enum ggml_type result, char * kernel,
                   size_t size) {
     size_t at = strlen(kernel);

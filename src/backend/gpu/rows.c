@@ -176,7 +176,8 @@ enum status gpu_reduce(const struct gpu_call * c, const struct ggml_tensor * nod
 
 // ---- ARGSORT, TOP_K ----
 
-// A row of more than RK_RUN columns goes from one half of scratch to the other until it is one run.
+// A row of more than RK_RUN columns is merged from one half of scratch to the other, run by run,
+// until one run is left.
 enum status gpu_sort(const struct gpu_call * c, const struct ggml_tensor * node,
                      struct error * err) {
     struct view x = view_of(node->src[0]), y = view_of(node);

@@ -233,7 +233,7 @@ static enum status copy_blocks(const struct gpu_call * c, const struct view * fr
     return gpu_elementwise(c, kernel, views, 2, NULL, 0, err);
 }
 
-// Equal types that no arithmetic has: as bits, quantized rows in the largest words that fit.
+// Equal types without arithmetic are copied as bits, quantized rows in the largest words that fit.
 static enum status copy_bits(const struct gpu_call * c, const struct view * from,
                              const struct view * to, struct error * err) {
     struct view views[GPU_OPERANDS] = {*from, *to};

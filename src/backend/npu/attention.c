@@ -82,7 +82,8 @@ static struct attend attend_of(const struct ggml_tensor * node) {
 
 // ---- kernels ----
 
-// Queries, heads of K and V, keys and batches that one kernel takes; all batches, or one of them.
+// The queries, heads of K and V, keys and batches that one kernel computes. It takes all batches or
+// one of them.
 struct part {
     int64_t query, queries, head, heads, key, keys, batch, batches;
     bool open;  // its results are put together with those of other keys
@@ -94,7 +95,8 @@ static int64_t group_of(const struct attend * a) {
     return a->in[Q].ne[2] / a->in[K].ne[2];
 }
 
-// Results of open parts: rows of all heads, query by query, each with what it ends with.
+// Results of open parts: rows of all heads, query by query, each followed by its largest score and
+// its sum.
 static struct tensor open_results(const struct attend * a, const struct part * p) {
     int64_t words = a->out.ne[0] + AT_PART_WORDS, heads = p->heads * group_of(a);
     struct tensor t =
@@ -147,7 +149,8 @@ static bool can(struct npu * npu, const struct attend * a, struct part part) {
     return plan_can(npu->store, &spec, false);
 }
 
-// And what is left of queries, heads and keys behind such parts.
+// Is there a kernel for the part, and for the rests of queries, heads and keys behind parts of that
+// size?
 static bool can_all(struct npu * npu, const struct attend * a, struct part p) {
     bool good = true;
     for (int rest = 0; rest < 8 && good; rest++) {
@@ -165,15 +168,17 @@ static int64_t halved(int64_t n, int64_t to) {
     return n > to ? GGML_PAD((n + 1) / 2, to) : 0;
 }
 
-// May heads be computed apart? Not where what one has depends on how many there are.
+// May heads be computed by different kernels? Not with slopes (max_bias), which depend on how many
+// heads there are, nor with a mask that repeats over some of them.
 static bool has_heads_apart(const struct attend * a) {
     return !a->params[AT_ARG_MAX_BIAS] &&
            (!a->there[MASK] || a->in[MASK].ne[2] == 1 || a->in[MASK].ne[2] == a->in[Q].ne[2]);
 }
 
-// What one kernel does; false: there is none. A batch, then queries as long as there are enough to
-// share keys and values among, then heads as long as there is one for each column; keys at last,
-// for the host has to put them together. p is what was tried last.
+// Finds the part that one kernel computes; false: there is none. Batches are cut first, then
+// queries while enough are left to share keys and values, then heads while each column has one.
+// Keys are cut last, because the host has to merge their results. p is the part that was tried
+// last.
 static bool cut(struct npu * npu, const struct attend * a, struct part * p) {
     enum { FEW_QUERIES = 16, HEADS = ARRAY_COLUMNS_MOST };
     int64_t keys = a->in[K].ne[1], heads = a->in[K].ne[2];
@@ -230,7 +235,7 @@ static enum status send(struct hsa_stream * s, const struct attend * a, const st
 
 // ---- keys by parts ----
 
-// Bytes that open parts of so many queries want: of all keys, each.
+// The bytes that open parts of so many queries take, over all keys.
 static size_t open_bytes(const struct attend * a, const struct part * each) {
     struct tensor one = open_results(a, each);
     int64_t parts = (a->in[K].ne[1] + each->keys - 1) / each->keys;
@@ -287,8 +292,8 @@ static void see_row(const uint16_t * row, int64_t keys, int64_t * from, int64_t 
     }
 }
 
-// The part with the keys that its queries see, if there is a kernel for so many. The last queries
-// come first: where each sees those before it, they see all that there is to be seen.
+// Narrows the part to the keys that its queries see, if there is a kernel for so many. The last
+// queries are looked at first: in a causal mask they see all keys that any of them sees.
 static struct part seen(struct npu * npu, const struct attend * a, struct part p,
                         const struct part * each) {
     const struct view * mask = &a->in[MASK];
@@ -313,7 +318,8 @@ static struct part seen(struct npu * npu, const struct attend * a, struct part p
     return can(npu, a, one) ? less : p;
 }
 
-// Whether the mask is worth reading, and here. What is sent then depends on it.
+// Decides whether the mask is worth reading, and then waits for it. The node's kernels depend on
+// its data, so they are planned each time.
 static enum status look_at_mask(struct hsa_stream * s, const struct ggml_tensor * node,
                                 const struct attend * a, bool * look, struct error * err) {
     *look = a->there[MASK] && a->in[MASK].nb[0] == 2 && a->in[Q].ne[1] >= SEEN_QUERIES &&
@@ -368,7 +374,8 @@ enum status attention_check(struct hsa_device * device, const struct ggml_tensor
         (src[SINKS] && src[SINKS]->type != GGML_TYPE_F32)) {
         return refuse(node, "masks are f16 and sinks f32", err);
     }
-    // Behind scale, max_bias, cap, precision and a hint about the mask there is nothing yet.
+    // No ggml that we know has parameters behind scale, max_bias, cap, precision and a hint about
+    // the mask.
     for (size_t i = 5; i < sizeof node->op_params / sizeof node->op_params[0]; i++) {
         if (node->op_params[i]) {
             return refuse(node, "an op parameter that its kernel does not know", err);

@@ -111,7 +111,8 @@ static enum status upload(struct code_heap * h, struct store_kernel * k, bool ho
             return error_set(err, ST_NO_MEMORY,
                              "the device heap has no room for a PDI of %zu bytes", k->pdi->size);
         }
-        // heap_alloc may have let another thread run, and that one may have brought the same PDI.
+        // heap_alloc may have released the lock, and another thread may have uploaded the same PDI
+        // meanwhile.
         if (k->pdi->device) {
             hsac_free(h->agent, addr);
         } else {

@@ -176,7 +176,7 @@ static enum status kernels_check(struct hsa_device * device, const struct ggml_t
     return plan_node(device->npu->store, device->npu->arch, node, &plan, err);
 }
 
-// The first whose `is` says so.
+// A node goes the first way whose `is` accepts it.
 static const struct way {
     bool (*is)(const struct ggml_tensor * node);
     enum status (*check)(struct hsa_device * device, const struct ggml_tensor * node,
@@ -212,7 +212,8 @@ static bool computes(struct hsa_device * device, const struct ggml_tensor * op,
     if (store_has_compiler(store)) {
         return way->check(device, op, why) == ST_OK;
     }
-    // Where packs decide, what they lack must not go to the CPU without a word.
+    // Where only packs have kernels, a node that they lack must not go to the CPU without a
+    // message.
     struct error own;
     why = why ? why : &own;
     struct store_stats before, after;

@@ -68,9 +68,8 @@ void npu_stream_settled(struct hsa_stream * s) {
     sent->n_shared = 0;
 }
 
-// Memory of the host type is written and read by programs without a word to us. So it is as if they
-// had done it just before a kernel is sent that reads or writes it, and will again when it is
-// complete.
+// Programs write and read memory of the host type without telling us. It is treated as if they did
+// so just before a kernel that uses it is sent, and again when that kernel is complete.
 static void share(struct hsa_stream * s, const struct hsac_dispatch * d) {
     struct npu_stream * sent = s->npu;
     for (int i = 0; i < d->n_operands; i++) {
@@ -204,7 +203,7 @@ enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
     }
     for (int i = 0; i < d.n_operands; i++) {
         const struct tensor * t = i < spec->n_inputs ? &spec->inputs[i] : &spec->output;
-        // The place of an absent input is never looked at, but must be a place.
+        // The address of an absent input is never read, but must be a valid one.
         bool absent = tensor_elements(t) == 0;
         d.operands[i].addr = addr[absent ? 0 : i];
         d.operands[i].size = absent ? DMA_WORD : GGML_PAD((uint64_t) tensor_bytes(t), DMA_WORD);

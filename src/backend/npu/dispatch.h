@@ -72,14 +72,16 @@ void npu_stream_settled(struct hsa_stream * s);
 // Sends a kernel; the addresses are those of its inputs, then of its output.
 enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
                          char * const addr[PLAN_OPERANDS], struct error * err);
-// Likewise, a kernel that the caller has of the store, which is taken over, also after a failure;
-// d has all but its code.
+// The same for a kernel that the caller already has from the store. It is taken over, also after a
+// failure; d lacks only the code.
 enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct hsac_dispatch * d,
                      uint64_t us, struct error * err);
-// The bytes from begin on are the result of a node. May they still be on their way?
+// npu_written notes that a node's result lies in the bytes from begin on; npu_is_pending tells
+// whether a kernel may still write there.
 void npu_written(struct hsa_stream * s, const void * begin, size_t bytes);
 bool npu_is_pending(const struct hsa_stream * s, const void * begin, size_t bytes);
-// host_copy, and what has to be said around it. Nothing is in flight that touches either.
+// host_copy, with the flushes of caches around it. No kernel that touches either tensor may be in
+// flight.
 enum status npu_copy_by_host(struct hsa_stream * s, const struct view * from,
                              const struct view * to, struct error * err);
 // Takes over what the caller holds and has sent a dispatch for, until the next wait; for one
@@ -92,7 +94,7 @@ bool rope_is(const struct ggml_tensor * node);
 enum status rope_check(struct hsa_device * device, const struct ggml_tensor * node,
                        struct error * err);
 enum status rope_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
-// The table that the node turns by, where it was made lately.
+// The table of angles of a ROPE node, where it was made recently.
 const char * rope_table_kept(struct hsa_stream * s, const struct ggml_tensor * node);
 void rope_forget(struct hsa_stream * s, const void * begin, size_t bytes); // as mat_forget
 
@@ -128,7 +130,8 @@ void task_place(const struct hsa_stream * s, struct plan * p);
 
 // ---- small.c ----
 
-// Behind the decoder's kernels: would loading another PDI for the node take longer than the host?
+// Would loading another PDI for the node, after the decoder's kernels, take longer than computing
+// it on the host?
 bool small_is_hosts(const struct hsa_stream * s, const struct ggml_tensor * node);
 enum status small_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
 

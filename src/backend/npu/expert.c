@@ -22,8 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Experts that are sent together before the host waits for their results, and what their scratch
-// may come to. One that needs more goes alone.
+// How many experts are sent before the host waits for their results, and how large their scratch
+// may be. An expert that needs more scratch is sent alone.
 #define GROUP_EXPERTS 32
 #define GROUP_BYTES   ((size_t) 64 << 20)
 
@@ -401,8 +401,8 @@ static enum status pad_rows(struct hsa_stream * s, const struct call * c, struct
     return st;
 }
 
-// As any node, planned before where one like it was. A product that wants scratch of its own cannot
-// have operands there: *done tells.
+// Computes the product as a node, and reuses the plan of an earlier node like it. *done is false
+// where the product needs scratch of its own: its operands are there.
 static enum status run_product(struct hsa_stream * s, const struct product * p, bool in_scratch,
                                bool * done, struct error * err) {
     enum status st = kept_node(s, &p->node, done, err);
@@ -455,7 +455,7 @@ static enum status run_alone(struct hsa_stream * s, const struct call * c, int64
 
 // ---- the experts of one token as one product ----
 
-// What stands for weights whose padded form lies all about.
+// An address that stands for weights whose padded forms lie in different places.
 #define PRETENDED ((char *) (uintptr_t) ((uint64_t) 1 << 46))
 
 struct gathered {
@@ -490,7 +490,7 @@ static void set_gathered(const struct call * c, char * padded_row, struct gather
     }
 }
 
-// One kernel that reads the weights where they are, or several?
+// Is there one kernel that reads the experts' weights where they lie?
 static bool is_one(struct hsa_stream * s, const struct call * c, const struct gathered * g) {
     struct mat_world w = mat_world_of(s->device);
     struct mat_plan plan;

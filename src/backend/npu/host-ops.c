@@ -247,7 +247,7 @@ enum status host_copy(const struct view * src, const struct view * dst, struct e
     return st;
 }
 
-// Writes n bytes, the first `done` of which are there, as repetitions of them.
+// Fills n bytes by repeating the first `done` of them.
 static void repeat_bytes(char * data, size_t done, size_t n) {
     while (done < n) {
         size_t more = MIN(done, n - done);

@@ -10,7 +10,7 @@
 
 // ---- host-nodes.c: whole nodes ----
 
-// Has host_compute something for this op at all?
+// Does host_compute know this op?
 bool host_has(enum ggml_op op);
 // Is the node one that it can do? Looks at types and layouts, never at data.
 enum status host_check_node(const struct ggml_tensor * node, struct error * err);

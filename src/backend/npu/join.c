@@ -95,7 +95,8 @@ void join_free(struct join * j, struct hsac_agent * agent) {
 
 // ---- windows ----
 
-// The window in which the bytes lie, by its number; -1: there is none, nor room for one.
+// The number of the window that holds the bytes. -1: no window does, and there is no room for
+// another.
 static int window_of(struct window * windows, int * n, struct hsac_agent * agent, char * addr,
                      uint64_t size) {
     for (int i = 0; i < *n; i++) {
@@ -240,7 +241,7 @@ static bool make_chain(struct hsa_stream * s, struct chain * c) {
     return c->insts != NULL;
 }
 
-// NULL: these kernels go one by one.
+// NULL: the kernels are sent one by one.
 static struct chain * chain_of(struct hsa_stream * s) {
     struct join * j = s->npu->join;
     if (j->next == MOST_CHAINS) {

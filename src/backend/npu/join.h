@@ -32,8 +32,8 @@ void join_free(struct join * j, struct hsac_agent * agent);
 enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
                      const struct hsac_dispatch * d, const struct join_gather * gather,
                      struct error * err);
-// Before a kernel with an operand in parts is sent, which needs a stream of its chain's own: waits
-// where there is no room for one more.
+// Called before a kernel with an operand in parts, which needs a stream of its own chain: waits
+// until there is room for one more.
 enum status join_room(struct hsa_stream * s, struct error * err);
 // Sends what waits.
 enum status join_send(struct hsa_stream * s, struct error * err);

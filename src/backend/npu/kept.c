@@ -67,7 +67,7 @@ struct kept {
     size_t n_entries;
     struct key key; // of the node at hand
 
-    // What is written down; entry is NULL when nothing is.
+    // The recording. entry is NULL when nothing is recorded.
     struct entry * entry;
     const struct ggml_tensor * node;
     const char * table;
@@ -236,8 +236,8 @@ void kept_row(struct kept * k, int src, int64_t row) {
     }
 }
 
-// Where an operand lies. Tensors that overlap lie equally far apart in all nodes of the key, so
-// that each of them does.
+// Finds the tensor that an operand lies in. Where tensors overlap, any of them will do: they lie
+// equally far apart in all nodes of the key.
 static bool place(struct kept * k, const char * at, struct kept_operand * out) {
     if (k->room && at >= k->room && at < k->room + k->room_bytes) {
         size_t end = (size_t) (at - k->room) + out->size;
@@ -303,7 +303,7 @@ void kept_end(struct hsa_stream * s, bool ok) {
 
 // ---- again ----
 
-// The row that the index names; false: it is planned again, which tells what is wrong.
+// The row that the index names. False: the index is wrong, and planning the node again reports it.
 static bool find_row(struct hsa_stream * s, const struct ggml_tensor * node, int tensor,
                      uint64_t * offset) {
     const struct ggml_tensor *index = node->src[1], *t = tensor_at(node, tensor);
@@ -349,7 +349,7 @@ static enum status replay(struct hsa_stream * s, const struct ggml_tensor * node
             d.operands[o].addr = (char *) (uintptr_t) base + at;
             d.operands[o].size = from->size;
         }
-        // All are held by now, and what is not sent must be given back.
+        // All kernels are held by now. Those that are not sent must be released.
         if (st == ST_OK) {
             st = npu_send(s, kernels[i], &d, k->us, err);
         } else {

@@ -12,8 +12,8 @@ struct kept;
 struct kept * kept_new(void); // NULL without memory, which all others take and do nothing
 void kept_free(struct kept * k);
 
-// Sends what a node like it sent before; *done tells whether there was such a one. If not, what is
-// sent from now on is written down, up to kept_end.
+// Sends the kernels that a node like it sent before. *done tells whether there was such a node. If
+// not, all kernels up to kept_end are recorded.
 enum status kept_node(struct hsa_stream * s, const struct ggml_tensor * node, bool * done,
                       struct error * err);
 void kept_end(struct hsa_stream * s, bool ok);
@@ -25,7 +25,8 @@ struct hsac_dispatch;
 // A kernel was sent.
 void kept_sent(struct kept * k, struct store_kernel * kernel, const struct hsac_dispatch * d,
                uint64_t us);
-// The host had a hand in it, or it depends on data: it must be planned each time.
+// The node must be planned each time: the host computed a part of it, or its kernels depend on
+// data.
 void kept_void(struct kept * k);
 // Operands in these bytes are the node's table of ROPE, which rope_table_kept finds again.
 void kept_table(struct kept * k, const void * table, size_t bytes);

@@ -62,7 +62,7 @@ enum mat_precision mat_precision_asked(void) {
     return asked;
 }
 
-// Where ggml's CPU rounds nothing and the result is a few dot products: errors of bf16 may then be
+// True where ggml's CPU rounds nothing and the result is a few dot products. Errors of bf16 may be
 // all that is left of a sum near zero, and three times little work is little.
 static bool is_few_dots(const struct ggml_tensor * node) {
     return node->src[0]->type == GGML_TYPE_F32 && node->src[1]->type == GGML_TYPE_F32 &&
@@ -181,8 +181,8 @@ static bool flatten(struct view * v) {
 
 // ---- operands ----
 
-// Blocks become bf16 in as many rows at a time as a kernel takes: so it is enough that it takes
-// some.
+// Blocks become bf16 as many rows at a time as a kernel takes, so one kernel for some rows is
+// enough.
 static bool can_unpack(const struct ask * r, struct mat_operand * o) {
     const struct view * from = &o->source.view;
     enum kernel_blocks blocks;
@@ -250,7 +250,8 @@ static void lay_out_result(const struct ask * r, bool packed, struct mat_plan * 
     o->tensor = r->result;
     o->kernel = o->tensor;
     o->staged = packed || !has_word_rows(&o->tensor);
-    // The kernel writes the first sums while it still reads the last rows.
+    // The kernel writes its first sums while it still reads its last rows, so the result may
+    // overlap neither operand.
     for (int i = 0; i < 2; i++) {
         const struct mat_operand * in = i ? &p->b : &p->a;
         o->staged |= in->way == MAT_AS_IT_STANDS && plan_clobbers(&o->tensor, &in->kernel);
@@ -284,7 +285,8 @@ static void join_heads(struct mat_plan * p) {
     }
 }
 
-// Block floats are for products of many rows of bf16: few are bound by memory.
+// Block floats are used for products of many rows of bf16. Products of few rows are bound by
+// memory.
 static bool is_shared(const struct ask * r, const struct mat_plan * p) {
     return r->world->precision == MAT_BLOCK && aie_target(r->world->arch)->mac_block.m &&
            r->a_pieces == MAT_HI && r->b_pieces == MAT_HI && p->a.kernel.type == GGML_TYPE_BF16 &&
@@ -438,12 +440,12 @@ static bool can(const struct mat_world * w, const struct kernel_spec * spec) {
     return plan_can(w->store, spec, w->by_command);
 }
 
-// A part of k is not where it would be in rows.
+// In panels a part of k does not lie where it would lie in rows.
 static bool is_in_panels(const struct mat_plan * p) {
     return p->a.way == MAT_AS_IT_STANDS && p->a.source.panel.rows;
 }
 
-// Kernels for all parts of k that make a chunk of these sizes?
+// Are there kernels for all parts of k of a chunk of this size?
 static bool fits_along_k(const struct mat_world * w, const struct mat_plan * p,
                          const int64_t ne[GGML_MAX_DIMS]) {
     int64_t k = p->a.kernel.ne[0], rest = k % p->chunk_k;
@@ -482,7 +484,7 @@ static int64_t half(int64_t n, int64_t multiple) {
     return n <= multiple ? 1 : ((n + 1) / 2 + multiple - 1) / multiple * multiple;
 }
 
-// Cuts along k, where even the smallest result takes too long: in halves whose length every kernel
+// Cuts along k where even the smallest result takes too long, in halves whose length every kernel
 // takes.
 static bool cut_k(const struct mat_world * w, struct mat_plan * p) {
     const int64_t multiple = aie_target(w->arch)->product_cut_k;
@@ -594,7 +596,7 @@ static bool choose_layout(const struct ask * r, struct mat_plan * out) {
     }
     for (int layout = streams ? BLOCKS_BY_CORES : 0; layout < N_LAYOUTS; layout++) {
         lay_out_all(r, (enum layout) layout, out);
-        // That pieces fit says nothing of few rows, which better cut the product than unpack it.
+        // Pieces may fit where few rows do not. A product of few rows is better cut than unpacked.
         bool better_cut = out->by_pieces && out->result.kernel.ne[1] <= CORES_ROWS;
         if (!better_cut && fits(r->world, out)) {
             return true;
@@ -681,7 +683,8 @@ static bool has_lower_pieces(enum ggml_type a, enum ggml_type b) {
     return !mat_is_integer(a) && !(a == GGML_TYPE_BF16 && b == GGML_TYPE_BF16);
 }
 
-// One row times many is many rows times one, which is what the kernels for few columns are for.
+// One row times many rows is computed as many rows times one, because the kernels for few columns
+// are made for that.
 static bool swap_operands(struct ask * r) {
     struct view * out = &r->result;
     if (out->ne[0] != 1 || out->ne[1] == 1 || out->nb[1] != RESULT_SIZE ||
@@ -746,7 +749,8 @@ enum status mat_plan_prepared(struct mat_world w, const struct mat_source * a, b
     return plan(&w, &r, out, err);
 }
 
-// Above 16, which each have their own, an eighth of the next power of two apart, and at least 8.
+// Up to 16 rows each number has a kernel of its own. Above, sizes are an eighth of the next power
+// of two apart, and at least 8.
 int64_t mat_padded_rows(int64_t n) {
     int64_t step = n <= 16 ? 1 : 8;
     while (n > 16 && step * 8 < n) {

@@ -192,8 +192,8 @@ static bool recall(const struct hsa_stream * s, struct mat_operand * o) {
     return false;
 }
 
-// Room in scratch for what the plan still has to make. Where that took scratch to be given back,
-// what was recalled from it is gone too.
+// Makes room in scratch for the forms that the plan still has to make. If scratch was given back
+// for it, the forms that were found there are gone as well.
 static enum status make_room(struct hsa_stream * s, struct mat_plan * p, char ** room,
                              struct error * err) {
     struct mat_plan fresh = *p;

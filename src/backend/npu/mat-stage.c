@@ -104,8 +104,8 @@ static uint16_t to_bf16(float v) {
     return (uint16_t) ((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded);
 }
 
-// Each element of a row of pieces: out points at its place in the first piece. Of an infinity
-// nothing is left, and times a rest of zero it would be a NaN: it stands in the first piece alone.
+// Writes the pieces of one element; out points at its place in the first piece. An infinity stands
+// in the first piece alone: its rest would be NaN, and a zero times it as well.
 static void put_pieces(float v, enum mat_pieces pieces, int64_t padded, uint16_t * out) {
     uint16_t hi = to_bf16(v);
     bool is_finite = (hi & 0x7f80) != 0x7f80;

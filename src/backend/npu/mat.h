@@ -42,8 +42,8 @@ bool mat_can_stage(const struct mat_source * s);
 struct view mat_packed(const struct mat_source * s, enum mat_pieces pieces, void * data);
 enum status mat_stage(const struct mat_source * s, enum mat_pieces pieces, char * out,
                       struct error * err);
-// Rows of blocks whose length no kernel takes, with blocks of zeros behind each; false: there is no
-// need of that, or no help.
+// The form of rows of blocks whose length no kernel takes, with blocks of zeros behind each. False:
+// padding is not needed, or does not help.
 bool mat_padded(const struct mat_source * s, struct view * out);
 void mat_stage_padded(const struct mat_source * s, const struct view * out);
 // A row of k floats as bf16 pieces, each padded with zeros.
@@ -53,8 +53,8 @@ void mat_put_row(const float * row, int64_t k, enum mat_pieces pieces, uint16_t 
 
 struct shadow;
 
-// What a buffer keeps. It is dropped when the bytes that it was made of may have changed; one that
-// somebody still holds goes when it is released.
+// The converted weights that a buffer keeps. A form is dropped when the bytes that it was made of
+// may have changed; one that somebody still holds goes when it is released.
 struct shadows {
     pthread_mutex_t lock;
     struct hsac_agent * agent;
@@ -71,8 +71,8 @@ void shadows_drop(struct shadows * all, const void * begin, size_t bytes);
 // NULL when there is none yet; the caller holds it otherwise.
 struct shadow * shadow_find(struct shadows * all, const struct mat_source * source,
                             enum mat_pieces pieces);
-// Makes it, unless another thread was faster. NULL when there is no memory: said once, and the
-// weights are then converted each time.
+// Makes the form, unless another thread has made it. NULL when there is no memory: the log says so
+// once, and the weights are then converted each time.
 struct shadow * shadow_make(struct shadows * all, const struct mat_source * source,
                             enum mat_pieces pieces);
 struct view shadow_view(const struct shadow * s);
@@ -130,7 +130,7 @@ struct mat_at { // a dispatch of a plan; zero: the first
 bool mat_stands(const struct mat_source * s, enum mat_pieces pieces);
 // Is it of quantized blocks that the cores make into numbers? Then no packed form is kept of it.
 bool mat_streams(const struct mat_source * s, enum mat_pieces pieces);
-// How weights best lie for products of them; false: row behind row.
+// The layout of weights that their products are fastest with. False: row behind row.
 bool mat_panel(const struct npu * npu, const struct view * weights, struct kernel_panel * out);
 bool mat_is_product(enum ggml_op op); // of two operands: MUL_MAT, OUT_PROD
 // Are products of the node better than bf16?

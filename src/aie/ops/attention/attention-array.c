@@ -24,12 +24,13 @@ enum { MEM_OUT_BD = 4, MEM_LOCK_OUT = 0, MEM_LOCKS = 2 };           // one of ea
 enum { MEM_STATE_BD = 8 };                                          // behind that of a core
 
 enum { IN_FIRST, IN_SECOND }; // channels into a column
-// Where a column has two items: of a shim, for each of them; of a core, instead of the sinks.
+// Descriptors where a column has two items: those of a shim for each item, and those of a core in
+// the place of the sinks'.
 enum { HALF_Q, HALF_TURN, HALF_LAST = HALF_TURN + 3, HALF_BDS = HALF_LAST + 3, HALF_OUT = 14 };
 enum { HALF_SINKS = HALF_LAST }; // there is no last block of another kind then
 enum { CORE_PASSING = CORE_SINKS, CORE_PASSING_REST = 15 };
-// What a part ends with: in the last place, or where that is taken in that of a second k, of which
-// there is none then.
+// The descriptor of an open part's state. It has the last place, or the place of a second k where
+// the last is taken: there is no second k then.
 enum { CORE_STATE = CORE_PASSING_REST, CORE_STATE_PASSING = CORE_K + 1 };
 _Static_assert(CORE_K_LAST + AT_MASK_BLOCKS <= CORE_PASSING_REST && 2 * HALF_BDS <= HALF_OUT, "");
 
@@ -101,8 +102,8 @@ static struct flow_tile core_at(const struct design * d, int col, int core) {
     return (struct flow_tile){col, ARRAY_ROW_CORE + (d->plan.mixed ? MIXED_ATTENTION : 0) + core};
 }
 
-// Rows of so many words, `apart` words from one to the next; plainly one behind the other where
-// they are.
+// Rows of so many words, `apart` words from one to the next. Rows that lie one behind the other
+// become one run.
 static void set_rows(struct array_bd * bd, uint32_t rows, uint32_t words, uint32_t apart) {
     bd->words = rows * words;
     if (rows > 1 && words != apart) {
@@ -121,14 +122,14 @@ static struct array_bd core_bd(uint32_t address, int acquire, int release) {
                              .release_value = 1};
 }
 
-// Words of a chunk of quantized numbers, and of the room that it lies at the end of.
+// The words of a chunk of quantized numbers, and of the room whose end it fills.
 enum { ROOM = AT_CHUNK / 2 };
 
 static uint32_t chunk_words(int bits) {
     return (uint32_t) (AT_CHUNK * bits / 32 + 1);
 }
 
-// k of so many keys, turned over: each word of a key goes to a row of its own.
+// k of so many keys, transposed: each word of a key goes to a row of its own.
 static struct array_bd keys_bd(const struct at_plan * p, int64_t keys, int next) {
     enum { MOST_WRAP = 255 };
     struct array_bd bd = core_bd(p->k, AT_LOCK_K_EMPTY, AT_LOCK_K_FULL);
@@ -191,7 +192,7 @@ static struct array_bd values_bd(const struct at_plan * p, int64_t keys) {
     return bd;
 }
 
-// The turns, and the last one behind them, unless it is like the others.
+// One kind where all turns are alike, two where the last one differs.
 static int turn_kinds(const struct at_plan * p) {
     return p->even ? 1 : 2;
 }
@@ -287,7 +288,7 @@ static uint32_t convert_trips(enum dtype t, int64_t numbers) {
     return t == DTYPE_F16 ? (uint32_t) ((numbers + TRIP - 1) / TRIP) : 0;
 }
 
-// Trips that make scales bf16, which stand in words by twos.
+// Trips that make scales bf16. A word holds two scales.
 static uint32_t scale_trips(int64_t words) {
     return (uint32_t) ((words + AT_LANES - 1) / AT_LANES);
 }
@@ -423,8 +424,9 @@ static void push_memtile(const struct design * d, int col, int half) {
 
 // ---- memtile among other programs: all that a core wants passes through ----
 
-// Channels and locks of spread.c: those of a core's first stream and of its results. What has to do
-// with a core has its number, and so descriptors of its half; results of both leave by one channel.
+// Channels and locks are those that spread.c has for a core's first stream and its results. All
+// that belongs to a core has the core's number, and so the descriptors of its half. Results of both
+// cores leave by one channel.
 enum {
     RESULT_IN = 2, // behind it the second core's
     RESULT_OUT = 4,
@@ -450,8 +452,8 @@ static struct array_bd pass_bd(bool fills, uint32_t address, uint32_t words, int
                              .release_value = 1};
 }
 
-// Two buffers by turns. Where an item does not end with the second one they are written for each,
-// so that the first one is the first again.
+// Two buffers take turns. Where an item does not end with the second one, descriptors are written
+// anew for each item, so that each begins with the first buffer.
 static void pass_item(const struct design * d, int col, int half, bool first) {
     const struct at_plan * p = &d->plan;
     struct flow_tile at = {col, ARRAY_ROW_MEM};
@@ -566,8 +568,8 @@ static void bring_keys(const struct design * d, int col, int64_t k_offset, int64
     }
 }
 
-// One channel for all: mask, k and v of block after block. What is more than a descriptor repeats,
-// or the last block where it is shorter, has a second set.
+// One channel brings mask, k and v of block after block. A second set of descriptors serves turns
+// beyond what one descriptor repeats, or the last block where it is shorter.
 static void bring_turns(const struct design * d, int col, int half, int64_t k_offset,
                         int64_t v_offset, int64_t mask_offset) {
     const struct at_plan * p = &d->plan;

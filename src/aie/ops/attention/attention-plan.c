@@ -22,7 +22,8 @@ static bool is_half(enum dtype t) {
     return t == DTYPE_F16 || t == DTYPE_BF16;
 }
 
-// Whole words; steps of the first `walked` dimensions behind rows are a descriptor's.
+// Rows begin at whole words, and the steps of the first `walked` dimensions behind rows fit a
+// descriptor.
 static bool can_move(const struct tensor * t, int walked) {
     enum { MOST_STEP = 1 << 22 }; // bytes
     bool good = t->nb[0] == dtype_size(t->dtype);
@@ -33,7 +34,8 @@ static bool can_move(const struct tensor * t, int walked) {
     return good && tensor_bytes(t) <= UINT32_MAX;
 }
 
-// Bits of quantized numbers that come as words: blocks of 32 with a scale of f16. -1: they are not.
+// The bits of quantized numbers that come as words, in blocks of 32 with a scale of f16. -1: they
+// do not.
 static int bits_of(const struct tensor * t, int64_t numbers) {
     static const int bits[] = {8, 4};
     for (int i = 0; i < 2; i++) {
@@ -230,7 +232,8 @@ int64_t at_item_words(const struct at_plan * p) {
     return words;
 }
 
-// Blocks of a memtile that come out even: two buffers then begin and end with the first one.
+// The number of blocks that an item's words pass a memtile in. It divides the words and is even, so
+// that each item begins with the first of two buffers.
 static int pass_blocks(int64_t words) {
     enum { MOST_WORDS = 2048, GOOD_WORDS = 768 };
     int best = 0;
@@ -240,9 +243,9 @@ static int pass_blocks(int64_t words) {
     return best;
 }
 
-// Where there are more cores than items, heads that share K and V can be shared out, and these are
-// read more than once. Is it worth it? A row takes a core a twelfth of a cycle for each number of K
-// and V; another item has to be told.
+// Where there are more cores than items, heads that share K and V can go to different cores, which
+// then read K and V more than once. Is that faster? A row takes a core a twelfth of a cycle for
+// each number of K and V, and another item costs TELLING cycles of the instruction stream.
 static bool pays(const struct at_plan * p, int64_t heads, int64_t fewer, int64_t others) {
     enum { ROWS_A_CYCLE = 12, TELLING = 8192 };
     int64_t rows = up(heads, 2) - up(fewer, 2);
@@ -250,8 +253,8 @@ static bool pays(const struct at_plan * p, int64_t heads, int64_t fewer, int64_t
     return rows * p->n_kv * (p->dk + p->dv) > more * TELLING * ROWS_A_CYCLE;
 }
 
-// About what a plan's cores take: a number of K or V three quarters of a cycle, most of it for
-// making it bf16, and for each row its products and exponentials.
+// An estimate of a core's cycles: three quarters of a cycle for each number of K or V, most of it
+// for making it bf16, and for each row its products and exponentials.
 static int64_t cycles_of(const struct at_plan * p) {
     int64_t size = p->dk + p->dv, rows = up(p->core_rows, 2);
     return ops_parts(p->items, p->halves * p->columns) * p->n_kv *

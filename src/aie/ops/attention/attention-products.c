@@ -46,8 +46,8 @@ static struct asm_reg vector_of(const struct group * g, int row, int v) {
     return g->wide ? asm_quarter(g->acc[row][v / WIDE_VALUES], v % WIDE_VALUES) : g->acc[row][v];
 }
 
-// From a vector on to the end of the accumulators, of which a lone one has more than it wants:
-// nothing is added to what was never written.
+// Clears the accumulators from a vector on. A lone vector has more of them than it uses: an
+// accumulator that was never written must not be added to.
 static void clear(struct at_writer * w, const struct group * g, int first) {
     struct val zero = k_bits(&w->lanes, 0);
     for (int r = 0; r < ROWS; r++) {

@@ -102,7 +102,7 @@ static void end_keys(struct at_writer * w) {
 }
 
 // Points at[0] to a row's beginning and at[1] to its middle, for half as many trips. Of an odd
-// number of vectors the one in the middle comes twice.
+// number of vectors the middle one is taken twice.
 static void halves_begin(struct at_writer * w) {
     enum { VECTOR_BITS = 6 };
     struct asm_reg half = asm_local(w->p, ASM_R), by = asm_local(w->p, ASM_R);
@@ -161,8 +161,8 @@ static void shrink(struct at_writer * w) {
     asm_label(w->p, asm_label_new(w->p));
 }
 
-// Values of two vectors, in a late loop (elementwise.c does the same). Of an odd number of vectors
-// one more is taken, from and to where nothing is.
+// Each value is two vectors, in a late loop as in elementwise.c. An odd number of vectors takes one
+// more, which is read and written where no data lie.
 static void exponentials_doubled(struct at_writer * w) {
     struct lanes * l = &w->lanes;
     struct asm_reg half = asm_local(w->p, ASM_R), more = asm_local(w->p, ASM_R);
@@ -185,8 +185,8 @@ static void exponentials_doubled(struct at_writer * w) {
     lanes_set_vectors(l, 1);
 }
 
-// The loop rolls: its trips before the first and behind the last write beyond the row, where
-// nothing is (at_plan's s_row). So what it makes is added up in another.
+// The loop is software-pipelined: trips before the first and behind the last write beyond the row,
+// where no data lie (at_plan's s_row). So the sum is made in a loop of its own.
 static void exponentials(struct at_writer * w) {
     struct lanes * l = &w->lanes;
     at_copy(w, w->at[0], w->a);

@@ -247,7 +247,8 @@ static void invert_sums(struct at_writer * w) {
     asm_jump_if_nonzero(w->p, w->left, row);
 }
 
-// An odd number of keys leaves a value behind it whose weight is 0, but which may be anything.
+// Behind an odd number of keys one more value is multiplied, with weight 0. It is cleared, because
+// it may be a NaN.
 static void clear_behind(struct at_writer * w) {
     struct lanes * l = &w->lanes;
     int none = asm_label_new(w->p);
@@ -398,8 +399,8 @@ static void end_mask(struct at_writer * w) {
     asm_label(w->p, none);
 }
 
-// Where things lie depends on the shape; with heads of 64, of which most are, it is about here. So
-// much the scheduler is told, lest it load two vectors from one bank in one cycle.
+// Addresses depend on the shape. The scheduler is told those of heads of 64, which most models
+// have, so that it does not load two vectors from one bank in one cycle.
 static void place_all(struct asm_program * p) {
     enum { BANK_0 = 0, BANK_1 = 0x4000, BANK_2 = 0x8000, BANK_3 = 0xc000 };
     static const struct {

@@ -189,8 +189,8 @@ struct at_plan {
     int64_t k_words, v_words; // of a key and of a value, as they come
     bool mask, sinks, part;
     int64_t out_words; // of a row of results: dv, and of a part what it ends with
-    // An item: so many heads of a group and queries. Groups and queries that are no multiple of it
-    // end in an item that begins earlier and makes some rows again.
+    // An item has so many heads of a group and so many queries. The last item of a group or of the
+    // queries begins earlier where they are no multiple, and computes some rows again.
     int64_t group, item_heads, item_queries;
     int64_t group_items, query_items, items;
     int rows, core_rows; // of an item, and of each core but the last ones

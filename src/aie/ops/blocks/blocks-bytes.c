@@ -61,8 +61,8 @@ static void end_two_blocks(struct writer * w, const struct two_blocks * b,
     quant_end(w);
 }
 
-// The lower halves of bytes, and the upper ones; of numbers with a fifth bit that is there already,
-// a word before them.
+// The lower halves of bytes, then the upper ones. `fifth`: a word of fifth bits stands before the
+// numbers, and these bits are in place already.
 static void halves(struct quant * q, bool fifth) {
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;

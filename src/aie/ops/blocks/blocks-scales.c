@@ -29,8 +29,8 @@ static void by_groups(struct writer * w, const struct asm_reg pick[2], const str
     }
 }
 
-// One byte of 64 rows of such vectors; two registers say which, a shuffle for each bit of its
-// place.
+// One byte of 64 rows of such vectors. Two registers choose it, each with the shuffle for one bit
+// of its place.
 static struct asm_reg byte_of(struct writer * w, struct asm_reg low, struct asm_reg high,
                               const struct asm_reg v[4]) {
     struct asm_reg two[2];
@@ -74,8 +74,8 @@ void blocks_scales_q2_K(struct quant * q) {
     quant_end(w);
 }
 
-// Four bits of each in one of two words, by slices in turn, and two bits above them in a third one:
-// one, then the other.
+// Four bits of each scale are in one of two words, slices taking turns. Two more bits are in a
+// third word: one scale's, then the other's.
 static void scales_q3_K(struct quant * q, bool above) {
     enum { SCALES_AT = 24 * WORD, ABOVE = 2 * WORD };
     struct writer writer = quant_begin(q), *w = &writer;

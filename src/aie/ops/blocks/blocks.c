@@ -11,7 +11,7 @@ enum {
 
 // ---- f16 numbers ----
 
-// Whether what came begins in the middle of a word, or is the second of a pair: to q->number.
+// Sets q->number to whether the block begins in the middle of a word, or is the second of a pair.
 static void is_odd(struct writer * w, struct asm_reg pointer) {
     read_param(w, w->q->number, MM_PARAM_ODD, pointer);
     emit_alu(w->p, AIE_BASIC_AND, w->q->number, w->q->number, w->q->left);
@@ -34,7 +34,8 @@ static void align(struct quant * q) {
     quant_end(w);
 }
 
-// A place is the bytes of the words before it, and in its lowest bit which half of a word it is.
+// A place is a number of bytes, of whole words. Its lowest bit says which half of the word is
+// meant.
 static void gather(struct quant * q) {
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
@@ -87,7 +88,7 @@ void blocks_gather(struct quant * q) {
 
 // ---- a slice ----
 
-// Each factor twice, as those want it who make numbers of two k at a time.
+// Writes each factor twice, for code that makes numbers of two k at a time.
 static void spread(struct quant * q) {
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
@@ -170,8 +171,8 @@ static void to_bf16(struct quant * q, bool eight) {
     }
 }
 
-// One behind the other, each once, with the types that have it. Bytes up to 255 become bf16 in a
-// way of their own, after which a slice is at its end.
+// Writes the code of each step once, with the types that use it. Bytes up to 255 become bf16 in a
+// way of their own and end the slice.
 static void each_once(struct quant * q, slice_fn * (*of)(int kind), const int * end) {
     struct asm_program * p = q->p;
     struct writer w = {.q = q, .p = p};

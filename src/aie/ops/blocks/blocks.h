@@ -18,10 +18,11 @@
 
 struct writer;
 
-// When blocks have come: their f16 numbers, to where MM_PARAM_D_AT says; and words that begin in
-// the middle of others are moved to their own place.
+// Called when blocks have come: copies their f16 numbers to where MM_PARAM_D_AT says, and moves
+// words that begin in the middle of others to words of their own.
 void blocks_gather(struct quant * q);
-// When those are bf16: a slice's numbers, to where it is multiplied or leaves.
+// Called when those are bf16: writes a slice's numbers to where it is multiplied or leaves the
+// core.
 void blocks_slice(struct quant * q);
 
 // On aie2, where a slice is multiplied (aie2-rows.c): factors as often as a multiplication wants

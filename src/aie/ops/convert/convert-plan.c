@@ -111,7 +111,7 @@ static void add_layer(struct convert_plan * plan, struct convert_layer layer) {
     plan->layers[plan->n_layers++] = layer;
 }
 
-// A width up to `width`, and not much less, that leaves no rest; else `width`.
+// A width of at most `width`, and not much less, that divides the row; `width` where there is none.
 static int64_t even_width(int64_t row, int64_t width) {
     for (int64_t w = width; w >= width / 2; w -= GRAIN) {
         if (row % w == 0) {
@@ -121,8 +121,8 @@ static int64_t even_width(int64_t row, int64_t width) {
     return width;
 }
 
-// Where two dimensions are small and a third is not, a descriptor runs several times, each time one
-// step of the third further.
+// Where two dimensions are small and a third is not, one descriptor runs several times, and each
+// run begins one step of the third dimension further.
 static int64_t group_of(const struct convert_plan * plan) {
     int64_t rows = plan->n[0] * plan->n[1];
     if (plan->inner < 2 || !step_fits(plan->step[2])) {
@@ -225,7 +225,7 @@ static struct convert_piece block_at(const struct convert_plan * plan,
     return b;
 }
 
-// Into how many parts a block is best cut for all cores to have equally many of them.
+// The number of parts of a block that gives all cores equally many.
 static int64_t parts_of_block(int64_t blocks, int cores) {
     int64_t parts = 1;
     while (blocks < MANY_BLOCKS * (int64_t) cores && blocks * parts % cores) {
@@ -277,7 +277,7 @@ bool convert_plan_next(const struct convert_plan * plan, struct convert_cursor *
 
 // ---- how long it takes ----
 
-// Each column has its share of 64 rows at a time. What slices take where one core of it works, for
+// Each column has its share of 64 rows at a time. The bound counts one core of a column, because
 // the shape may leave no turns to the others.
 static uint64_t unpack_bound(const struct kernel_spec * spec) {
     enum { UNITS = 4 };
@@ -299,8 +299,8 @@ uint64_t convert_bound(const struct kernel_spec * spec) {
                                         : bound_elements(spec, &aie_times(spec->arch)->plain);
 }
 
-// Host memory bounds both: UNPACK writes runs of as many numbers as come to a core at once, which
-// memory is paid for as for longer ones.
+// Host memory bounds both. UNPACK writes runs of as many numbers as come to a core at once; memory
+// charges these like longer ones.
 uint64_t convert_likely(const struct kernel_spec * spec) {
     enum { RUN = 270 }; // bytes, as in bound.c
     const struct aie_likely_times * t = &aie_times(spec->arch)->likely;

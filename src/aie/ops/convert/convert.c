@@ -124,7 +124,8 @@ static void set_constant(struct program * w, const struct constant * c) {
     }
 }
 
-// First all registers, then what they hold: a section's registers are there before its code.
+// All registers are taken before the first is set: a section's registers must be there before its
+// code.
 static void take_all(struct program * w, const struct constant * constants, size_t n) {
     static const enum asm_class classes[] = {
         [SCALAR] = ASM_R,   [SHIFT] = ASM_S, [LANES_16] = ASM_X,
@@ -234,8 +235,8 @@ static void store(struct program * w, struct asm_reg x, struct asm_reg pointer, 
     emit_store_next(w->p, memory, x, pointer);
 }
 
-// Of what is not finite nothing is left, and times a rest of zero an infinity would be a NaN: it
-// stands in the first piece alone.
+// What is not finite stands in the first piece alone. Its rest would be NaN, and a rest of zero
+// times an infinity as well.
 static void store_pieces(struct program * w, struct asm_reg hi, struct asm_reg rest,
                          struct asm_reg finite) {
     store(w, hi, w->phi, MEM_HI);
@@ -406,8 +407,8 @@ static void start_run(struct program * w) {
     release(w, CV_LOCK_IN_EMPTY, w->two);
 }
 
-// A row of an odd number of f16 ends in the lower half of a word; what is in the upper half is not
-// its own.
+// A row of an odd number of f16 ends in the lower half of a word. The upper half belongs to other
+// data.
 static void clear_odd_ends(struct program * w) {
     int even = asm_label_new(w->p);
     struct asm_reg odd = w->trips, at = asm_local(w->p, ASM_R); // trips is set behind
@@ -467,8 +468,8 @@ static void loop(struct program * w, bool pieces) {
     asm_loop_end(w->p);
 }
 
-// hi alone first: it is the one that has to keep up with a stream of 16 words a trip, and the
-// scheduler looks longer at the first loops.
+// The loop for hi alone comes first: it has to keep up with a stream of 16 words a trip, and the
+// scheduler searches longest for the first loops.
 static void run_loops(struct program * w) {
     int pieces = asm_label_new(w->p), done = asm_label_new(w->p);
     asm_jump_if_nonzero(w->p, w->pieces, pieces);
@@ -491,7 +492,8 @@ static void loop_with_constants(struct program * w, enum dtype source, bool piec
     asm_section(w->p);
 }
 
-// Of either source; those of hi alone are the lender's.
+// Loops for either source; the loops for hi alone are those of the program that lends its
+// registers.
 static void run_lent_loops(struct program * w) {
     struct asm_program * p = w->p;
     int pieces = asm_label_new(p), f16 = asm_label_new(p), done = asm_label_new(p);

@@ -75,11 +75,11 @@ enum {
 
 // Once, first: how numbers are rounded, and where values go for which there is no register.
 void convert_begin(struct asm_program * p);
-// A run, from its parameters on, for one source datatype and all layouts; then goes to the label.
-// What registers it takes it gives back.
+// A run from its parameters on, for one source datatype and all layouts; then goes to the label.
+// The registers that it takes are free again afterwards.
 void convert_section(struct asm_program * p, enum dtype source, int end);
-// The same for both sources, with another's registers and its convert_loops, at labels, which go on
-// to where a pointer says: it takes half of the memory.
+// The same for both sources, in registers that another program lends. Its convert_loops stand at
+// labels and return through a pointer. This takes half of the program memory.
 struct convert_lent {
     struct asm_reg scalars[6], one, minus_one; // these hold 1 and -1
     struct asm_reg is_f16;                     // 0: the source is f32
@@ -166,7 +166,7 @@ uint64_t convert_bound(const struct kernel_spec * spec);
 uint64_t convert_likely(const struct kernel_spec * spec); // about how long, as aie_likely
 enum status convert_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
                            struct error * err);
-// Whether it runs where products of many rows do, and then (convert-many.c).
+// Does it run on the PDI of products of many rows? Then convert-many.c makes its stream.
 bool convert_is_many(const struct kernel_spec * spec);
 enum status convert_many_stream(const struct aie_plan * p, uint32_t ** insts, size_t * n_words,
                                 struct error * err);

@@ -33,12 +33,12 @@ enum { CORE_BD_MINE = CORE_BDS, CORE_BD_OUT, CORE_BD_BEFORE, CORE_BD_AFTER };
 enum { MEM_BD_UNITS = 0, MEM_BD_LEAVE = 2, MEM_BD_CHUNKS = 4 };
 enum { SHIM_BD_IN = 0, SHIM_BD_OUT = 1 };
 
-// Where the units of others go: a few words that are written again and again.
+// Units for other cores are written to these few words, again and again.
 enum { PASS_AT = 0xd000, PASS_WORDS = 128 };
 
 // ---- which shapes ----
 
-// Rows of all dimensions at one distance, in words; 0: there is none.
+// The distance of rows in words, where it is the same in all dimensions; 0: it is not.
 static int64_t row_step(const struct tensor * t) {
     int64_t n = 1, step = t->ne[0] * t->nb[0];
     for (int d = 1; d < TENSOR_DIMS; d++) {
@@ -161,7 +161,7 @@ enum status unpack_plan(struct aie_plan * p, struct error * err) {
 
 // ---- one column ----
 
-// A core's turn is one of as many units as cores work.
+// Of as many units as there are working cores, a core takes one.
 static void write_turns(const struct flow * f, struct flow_tile at, const struct unpack_plan * u,
                         int turn) {
     const struct mm_plan * b = &u->blocks;
@@ -244,7 +244,7 @@ static void write_core(const struct flow * f, struct flow_tile at, const struct 
     write_turns(f, at, u, turn);
 }
 
-// How many units a core's place has room for; as the PDI has it: 1.
+// Sets how many units a core's place has room for. The PDI has set it to 1.
 static void set_room(const struct flow * f, int col, const struct unpack_plan * u, uint32_t units) {
     for (int core = 0; core < u->cores; core++) {
         uint32_t lock = (uint32_t) (LOCK_TILE_EMPTY + 2 * core);

@@ -19,8 +19,9 @@ enum {
 };
 #define SIGN 0x80000000u
 
-// All lanes at once, where a value has two vectors: of an accumulator, and of 16 bits each in a
-// vector, of which they are a half else.
+// The register that holds all lanes of a value, where it has two vectors: an accumulator's half,
+// and a whole vector of 16-bit lanes. A value of one vector has the whole accumulator and half of a
+// vector.
 static struct asm_reg all_of(const struct lanes * l, struct asm_reg bm) {
     return l->vectors > 1 ? asm_half(bm, 0) : bm;
 }

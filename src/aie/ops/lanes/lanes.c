@@ -98,9 +98,9 @@ struct val k_param(struct lanes * l, int i) {
     return lanes_get(i);
 }
 
-// A constant side by side, in slots that are a vector of memory, fills it with one load and an
-// accumulator without a move. Slots are few: of a loop's constants the first ones stand so. f16 has
-// more of them, for its edges.
+// A constant whose slots fill a vector of memory is loaded at once, into an accumulator as well
+// without a move. Slots are few, so only the first constants of a loop stand so. f16 has more of
+// them, for its conversions.
 enum { SIDE_BY_SIDE_UNTIL = 52, SIDE_BY_SIDE_UNTIL_F16 = 40 };
 
 static bool is_vector(const struct lanes * l, int slot) {

@@ -80,7 +80,7 @@ void lanes_set_fast(struct lanes * l, bool fast);
 // room for more than one (wide_is_there). Then constants are one vector for both, and a piece of
 // all lanes fills a vector (pieces.h). Not for f_factor and what is made of it.
 void lanes_set_vectors(struct lanes * l, int n);
-// Another pool from here on; what its constants are is the caller's matter.
+// Uses another pool from here on. Its constants are up to the caller.
 void lanes_use_pool(struct lanes * l, int32_t pool_address);
 // The pool's content for the PDI: LANES_POOL_SLOTS slots.
 void lanes_pool_bytes(const struct lanes * l,
@@ -98,9 +98,11 @@ void lanes_set_param(struct lanes * l, int i, struct asm_reg scalar);
 struct val lanes_get(int slot);
 void lanes_put(struct lanes * l, int slot, struct val v);
 
-// Once, before the first loop: registers for this are nobody's but where constants are kept.
+// Called once, before the first loop. It reserves registers, which nothing else uses where
+// constants are kept.
 void lanes_may_keep(struct lanes * l);
-// A constant from here on in a register, until all are let go: before a loop, and behind it.
+// Keeps a constant in a register until all are let go: called before a loop, and lanes_let_go
+// behind it.
 void lanes_keep(struct lanes * l, int slot);
 void lanes_keep_acc(struct lanes * l, int slot);
 void lanes_let_go(struct lanes * l);
@@ -119,8 +121,8 @@ struct val lanes_of_f16(struct lanes * l, struct asm_reg raw);
 struct val lanes_load_at(struct lanes * l, struct asm_reg pointer, int32_t offset, int memory);
 // Into an accumulator, from where it is in memory.
 void lanes_load_acc(struct lanes * l, const struct val * v, struct asm_reg bm);
-// A val that will be wanted much later: until then it is in no accumulator, of which there are few,
-// where it has two vectors.
+// A val that is used much later. Where it has two vectors, it leaves the accumulators, which are
+// few, until then.
 struct val lanes_wait(struct lanes * l, struct val v);
 void lanes_store_at(struct lanes * l, struct val v, struct asm_reg pointer, int32_t offset,
                     int memory);

@@ -4,7 +4,7 @@
 #include "math-lanes.h"
 
 const float math_exp_terms[] = {0.166665152f, 0.0416663773f, 0.0083693238f, 0.00139428687f};
-// The same by how many bits a datatype wants.
+// Shorter series, for datatypes that need fewer bits.
 static const float exp_f16[] = {0.166664898f, 0.0418186598f, 0.00837210007f}; // 2^-21
 static const float exp_bf16[] = {0.167548075f, 0.0418366902f};                // 2^-17
 

@@ -105,8 +105,8 @@ struct val m_fast_less_one(struct lanes * l, struct val x, bool wide) {
 
 // ---- quotients ----
 
-// As below with the products one by one: the guess is whole, and what is 1 is no accumulator's for
-// long.
+// As below with the products one by one. The guess has all of its bits, and 1 occupies an
+// accumulator only briefly.
 static struct fast_inverse invert_apart(struct lanes * l, struct val d) {
     enum { MAGIC = 0x7ef311c3 + 0x8000 };
     struct val one = k_float(l, 1), bits_ = d;

@@ -74,8 +74,8 @@ static void kth_pairs(struct lanes * l, struct pieces * a, struct pieces * b, in
     pairs[1] = k == 0 ? p_pair(l, b, i, j) : p_pair(l, b, j, i);
 }
 
-// c is the largest term, at which everything is rounded: the order is the one in which the pieces
-// come to be.
+// c is the largest term, and sums are rounded at its last place, so any order will do: it is the
+// order in which the pieces are made.
 struct val p_mac_n(struct lanes * l, struct val c, struct pieces * a, struct pieces * b, int n) {
     for (int k = 0; k < n; k++) {
         struct pair pairs[2];

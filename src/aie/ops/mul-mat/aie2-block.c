@@ -74,7 +74,8 @@ static struct mm_offsets mm_block_offsets(const struct mm_type * t) {
 
 // ---- accesses ----
 
-// Notes that an access issues in a bundle of its trip, in which others may ask for the same bank.
+// Notes the bundle of a trip in which an access issues: other accesses may need the same bank
+// there.
 static void place(struct mm_block * b, int at, int op, enum mm_bank bank) {
     const struct aie_instr * instr = aie_isa_instr(aie_isa_get(AIE_ARCH_AIE2), op);
     int cycle = (at + instr->mem_cycle + 4 * b->interval) % b->interval;
@@ -85,7 +86,7 @@ static void place(struct mm_block * b, int at, int op, enum mm_bank bank) {
 
 enum port { PORT_A, PORT_B };
 
-// How the pointer goes on behind a load: not at all, to the next k-block, to the next trip.
+// Where the pointer is after a load: at the same place, at the next k-block, at the next trip.
 enum advance { STAYS, NEXT_BLOCK, NEXT_TRIP };
 
 static void load_at(struct mm_block * b, int at, enum port port, struct asm_reg to, bool is_x,

@@ -51,7 +51,7 @@ struct asm_reg quant_half_to_bf16(struct writer * w, const struct half_numbers *
     for (int half = 0; half < 2; half++) {
         emit_to_bf16(p, asm_half(denormal, half), asm_half(sum[2], half));
     }
-    // Its upper bits and its lower ones: some of a NaN is left of any.
+    // The upper and the lower bits: a NaN has some of them set, so that it stays one.
     struct asm_reg beyond = lanes_16(w, LANE_OR, lanes_16(w, LANE_OR, m, c->bf16_inf), normal);
     struct asm_reg number = where_less(w, m, c->normal, normal, denormal);
     number = where_less(w, m, c->inf, beyond, number);
@@ -222,7 +222,7 @@ static void order_pairs(struct writer * w, const struct fused * f, const struct 
     }
 }
 
-// What is too much of both sums.
+// The correction that both sums begin with: a negative constant times the sum of b's numbers.
 static void find_rest(struct writer * w, const struct fused * f, const struct constants * c,
                       struct asm_reg factors, struct asm_reg scratch) {
     struct asm_program * p = w->p;
