@@ -315,100 +315,99 @@ static void set_x_step(struct writer * w, struct asm_reg scratch) {
 
 // ---- all of it ----
 
-// Four rows of b at a time; where one goes by columns, the loop goes on to the label.
-static void products(struct quant * q, struct fused * f, int done) {
-    struct writer writer = quant_begin(q), *w = &writer;
+// Sections of the products, and registers that all of them share.
+struct product_sections {
+    int again, next_rows;            // the next four rows of b
+    int pairs, ordered;              // b's numbers in pairs; b stands as the multiplier wants it
+    int to_tile;                     // the loop over the tile's rows
+    int order, two, unit, next_unit; // by columns: b's order, two slices, a unit of them
+    int upper, lower;                // halves of bytes
+    int done;                        // outside
+    struct asm_reg trips, x, tile, passes;
+};
+
+// What a slice is multiplied with: the configuration of its first multiplication has one bit more,
+// in its first pass; the second pass has the second four k-blocks.
+static void begin_products(struct writer * w, struct fused * f, struct constants * c,
+                           const struct product_sections * s) {
     struct asm_program * p = w->p;
-    const struct asm_reg * at = q->pointers;
-    struct asm_reg trips = take(w, ASM_R), x = take(w, ASM_R), tile = take(w, ASM_R);
-    struct asm_reg passes = take(w, ASM_R);
-    struct constants c = {.top = take(w, ASM_X), .scale = take(w, ASM_R)};
-    struct one_row one = {{x, c.scale}, passes}; // which mean something else by then
-    int again = asm_label_new(p), pairs = asm_label_new(p), ordered = asm_label_new(p);
-    int next_rows = asm_label_new(p), order = asm_label_new(p);
-    int two = asm_label_new(p), unit = asm_label_new(p), upper = asm_label_new(p),
-        lower = asm_label_new(p), next_unit = asm_label_new(p), to_tile = asm_label_new(p);
-    take_shuffles(w, &c);
-    for (int i = 0; i < 2; i++) {
-        c.zip_8[i] = take_set(w, ASM_MASK, ZIP_8 + i);
-        c.rest[i] = take(w, ASM_BM);
-    }
-    quant_ready(w);
-    emit_nibbles_begin(p);
+    const struct asm_reg * at = w->q->pointers;
     read_param(w, f->groups, MM_PARAM_FUSED, at[0]);
-    read_param(w, trips, MM_PARAM_ROWS, at[1]); // of sixteen
-    read_param(w, passes, MM_PARAM_PASSES, at[2]);
+    read_param(w, s->trips, MM_PARAM_ROWS, at[1]); // of sixteen
+    read_param(w, s->passes, MM_PARAM_PASSES, at[2]);
     struct asm_reg pass = asm_local(p, ASM_R), top = asm_local(p, ASM_R), n[4];
     read_param(w, pass, MM_PARAM_PASS, at[3]);
     read_param(w, top, MM_PARAM_TOP, at[4]);
-    emit_splat(p, LANE_16, c.top, top);
-    emit_add_small(p, passes, passes, -1);
+    emit_splat(p, LANE_16, c->top, top);
+    emit_add_small(p, s->passes, s->passes, -1);
     for (int i = 0; i < 4; i++) {
         n[i] = asm_local(p, ASM_R);
     }
-    // The configuration of a slice's first multiplication has one bit more, in its first pass.
     emit_set(p, n[0], (int32_t) asm_target(p)->mul_config);
     emit_add_small(p, n[1], pass, -1);
     emit_alu(p, AIE_BASIC_XOR, n[2], f->first, f->conf);
     emit_alu(p, AIE_BASIC_AND, n[2], n[2], n[1]);
-    emit_alu(p, AIE_BASIC_OR, c.scale, n[0], n[2]);
-    // The second pass has the second four k-blocks.
+    emit_alu(p, AIE_BASIC_OR, c->scale, n[0], n[2]);
     read_param(w, n[3], MM_PARAM_X_STEP, at[0]);
     emit_set(p, n[0], -1);
     emit_alu(p, AIE_BASIC_XOR, n[1], n[1], n[0]); // all bits or none
     emit_alu(p, AIE_BASIC_AND, n[3], shifted(w, n[3], 2), n[1]);
-    emit_copy(p, x, sum_of(w, f->x, -f->x_offset));
-    emit_alu(p, AIE_BASIC_ADD, x, x, n[3]);
-    emit_copy(p, tile, sum_of(w, f->c, -f->c_offset));
+    emit_copy(p, s->x, sum_of(w, f->x, -f->x_offset));
+    emit_alu(p, AIE_BASIC_ADD, s->x, s->x, n[3]);
+    emit_copy(p, s->tile, sum_of(w, f->c, -f->c_offset));
     set_steps(w, 0);
     set_x_step(w, at[2]);
-    emit_set_label(p, f->back, next_rows);
-    asm_label(p, again);
-    emit_copy(p, at[0], x);
-    emit_set(p, at[1], address(w, MM_FUSED_FACTORS));
-    asm_jump_if_nonzero(p, passes, pairs);
-    order_blocks(w, f, &c, at[0], at[1]);
-    emit_set(p, at[2], address(w, MM_FUSED_PAGE));
-    asm_jump(p, ordered);
+    emit_set_label(p, f->back, s->next_rows);
+}
+
+// One row of b by columns: b is ordered once for a slice, or for each half of a byte.
+static void products_by_columns(struct writer * w, struct fused * f, struct constants * c,
+                                struct one_row * one, const struct product_sections * s) {
+    struct asm_program * p = w->p;
+    const struct asm_reg * at = w->q->pointers;
     asm_label(p, f->columns);
     columns_begin(w);
-    emit_copy(p, tile, sum_of(w, f->c, -f->c_offset));
-    emit_set_label(p, f->back, done);
+    emit_copy(p, s->tile, sum_of(w, f->c, -f->c_offset));
+    emit_set_label(p, f->back, s->done);
     read_param(w, f->groups, MM_PARAM_PASSES, at[0]);
     emit_add_small(p, f->groups, f->groups, -MM_BY_COLUMNS);
-    asm_jump_if_nonzero(p, f->groups, two);
-    columns_slice(w, f, &one);
-    asm_label(p, order);
+    asm_jump_if_nonzero(p, f->groups, s->two);
+    columns_slice(w, f, one);
+    asm_label(p, s->order);
     emit_set(p, at[1], address(w, MM_FUSED_FACTORS));
-    columns_order(w, f, &c, &one, (struct asm_reg[]){at[3], at[2]}, at[1]);
-    read_param(w, trips, MM_PARAM_ROWS, at[4]); // of sixteen
-    columns_scale(w, f, &c);
-    asm_jump_if_zero(p, one.by, upper);
-    columns_lead(w, &c);
-    asm_jump(p, to_tile);
-    asm_label(p, two);
+    columns_order(w, f, c, one, (struct asm_reg[]){at[3], at[2]}, at[1]);
+    read_param(w, s->trips, MM_PARAM_ROWS, at[4]); // of sixteen
+    columns_scale(w, f, c);
+    asm_jump_if_zero(p, one->by, s->upper);
+    columns_lead(w, c);
+    asm_jump(p, s->to_tile);
+    asm_label(p, s->two);
     emit_set_small(p, f->groups, 0);
-    asm_label(p, unit);
-    columns_unit(w, f, &c, &one, f->groups);
-    asm_jump(p, order);
-    asm_label(p, upper);
-    columns_lead_upper(w, f, &c, f->groups);
-    emit_set_label(p, f->back, lower);
-    asm_jump(p, to_tile);
-    asm_label(p, lower);
-    emit_set_label(p, f->back, done);
-    columns_lead_lower(w, f, &c, f->groups);
-    asm_jump_if_nonzero(p, f->groups, ordered);
-    emit_set_label(p, f->back, next_unit);
-    asm_jump(p, ordered);
-    asm_label(p, next_unit);
+    asm_label(p, s->unit);
+    columns_unit(w, f, c, one, f->groups);
+    asm_jump(p, s->order);
+    asm_label(p, s->upper);
+    columns_lead_upper(w, f, c, f->groups);
+    emit_set_label(p, f->back, s->lower);
+    asm_jump(p, s->to_tile);
+    asm_label(p, s->lower);
+    emit_set_label(p, f->back, s->done);
+    columns_lead_lower(w, f, c, f->groups);
+    asm_jump_if_nonzero(p, f->groups, s->ordered);
+    emit_set_label(p, f->back, s->next_unit);
+    asm_jump(p, s->ordered);
+    asm_label(p, s->next_unit);
     emit_set_small(p, f->groups, 1);
-    asm_jump(p, unit);
-    asm_label(p, pairs);
-    order_pairs(w, f, &c, at[0], at[1], at[2]);
-    emit_set(p, at[2], address(w, MM_FUSED_PAGE));
-    asm_label(p, ordered);
-    find_rest(w, f, &c, at[1], at[4]);
+    asm_jump(p, s->unit);
+}
+
+// The tile's rows, sixteen a trip; then back to who came here.
+static void products_of_tile(struct writer * w, struct fused * f, struct constants * c,
+                             const struct product_sections * s) {
+    struct asm_program * p = w->p;
+    const struct asm_reg * at = w->q->pointers;
+    asm_label(p, s->ordered);
+    find_rest(w, f, c, at[1], at[4]);
     struct asm_reg numbers = asm_local(p, ASM_R), next = asm_local(p, ASM_R),
                    which = asm_local(p, ASM_R);
     read_param(w, numbers, MM_PARAM_NUMBERS, at[0]);
@@ -417,24 +416,63 @@ static void products(struct quant * q, struct fused * f, int done) {
     emit_alu(p, AIE_BASIC_AND, next, next, shifted(w, which, 11));
     emit_alu(p, AIE_BASIC_ADD, numbers, numbers, next);
     emit_copy(p, at[0], sum_of(w, numbers, address(w, 0)));
-    asm_label(p, to_tile);
-    emit_copy(p, at[3], tile);
-    emit_copy(p, at[4], tile);
-    asm_loop_begin(p, trips);
+    asm_label(p, s->to_tile);
+    emit_copy(p, at[3], s->tile);
+    emit_copy(p, at[4], s->tile);
+    asm_loop_begin(p, s->trips);
     asm_loop_alone(p); // 65 bundles; overlapping 54, for 500 bytes more and four trips
-    trip(w, f, &c);
+    trip(w, f, c);
     asm_loop_end(p);
     asm_jump_pointer(p, f->back);
-    asm_label(p, next_rows);
-    emit_copy(p, x, sum_of(w, x, K_BLOCK));
-    emit_alu(p, AIE_BASIC_ADD, tile, tile, f->row);
+}
+
+// Four rows of b at a time; where one goes by columns, the loop goes on to the label.
+static void products(struct quant * q, struct fused * f, int done) {
+    struct writer writer = quant_begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    const struct asm_reg * at = q->pointers;
+    struct product_sections s = {.done = done};
+    s.trips = take(w, ASM_R);
+    s.x = take(w, ASM_R);
+    s.tile = take(w, ASM_R);
+    s.passes = take(w, ASM_R);
+    struct constants c = {.top = take(w, ASM_X), .scale = take(w, ASM_R)};
+    struct one_row one = {{s.x, c.scale}, s.passes}; // which mean something else by then
+    int * const sections[] = {&s.again, &s.pairs, &s.ordered, &s.next_rows, &s.order,  &s.two,
+                              &s.unit,  &s.upper, &s.lower,   &s.next_unit, &s.to_tile};
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        *sections[i] = asm_label_new(p);
+    }
+    take_shuffles(w, &c);
+    for (int i = 0; i < 2; i++) {
+        c.zip_8[i] = take_set(w, ASM_MASK, ZIP_8 + i);
+        c.rest[i] = take(w, ASM_BM);
+    }
+    quant_ready(w);
+    emit_nibbles_begin(p);
+    begin_products(w, f, &c, &s);
+    asm_label(p, s.again);
+    emit_copy(p, at[0], s.x);
+    emit_set(p, at[1], address(w, MM_FUSED_FACTORS));
+    asm_jump_if_nonzero(p, s.passes, s.pairs);
+    order_blocks(w, f, &c, at[0], at[1]);
+    emit_set(p, at[2], address(w, MM_FUSED_PAGE));
+    asm_jump(p, s.ordered);
+    products_by_columns(w, f, &c, &one, &s);
+    asm_label(p, s.pairs);
+    order_pairs(w, f, &c, at[0], at[1], at[2]);
+    emit_set(p, at[2], address(w, MM_FUSED_PAGE));
+    products_of_tile(w, f, &c, &s);
+    asm_label(p, s.next_rows);
+    emit_copy(p, s.x, sum_of(w, s.x, K_BLOCK));
+    emit_alu(p, AIE_BASIC_ADD, s.tile, s.tile, f->row);
     emit_add_small(p, f->groups, f->groups, -1);
-    asm_jump_if_nonzero(p, f->groups, again);
-    asm_jump_if_zero(p, passes, done);
+    asm_jump_if_nonzero(p, f->groups, s.again);
+    asm_jump_if_zero(p, s.passes, done);
     struct asm_reg next_pass = asm_local(p, ASM_R);
     read_param(w, next_pass, MM_PARAM_PASS, at[1]);
     emit_add_small(p, next_pass, next_pass, 1);
-    emit_alu(p, AIE_BASIC_AND, f->groups, passes, next_pass);
+    emit_alu(p, AIE_BASIC_AND, f->groups, s.passes, next_pass);
     store_param(w, f->groups, MM_PARAM_PASS, at[2]);
     quant_end(w);
 }

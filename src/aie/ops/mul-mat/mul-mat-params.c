@@ -98,111 +98,145 @@ static void planes_params(const struct kernel_block_info * info, const struct mm
     p[MM_PARAM_TABLE_SHIFT] = -8; // all slices have theirs at one place
 }
 
-void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
-    int x_rows = s->x_groups * t->x_group, y_rows = s->y_groups * t->y_group;
+// What the names below mean of a spec's block.
+struct block_ways {
+    const struct kernel_block_info * info;
+    bool blocks;  // y is quantized
+    bool fused;   // it is multiplied as it is unpacked
+    bool columns; // by columns
+    bool two;     // two slices at once
+    bool tabled;  // its numbers come from a table
+    bool tells;   // its scales are no f16
+    bool apart;   // a number to each lane
+};
+
+static struct block_ways ways_of(const struct mm_type * t, const struct mm_shape * s) {
     const struct kernel_block_info * info = kernel_block(s->blocks);
-    const struct long_block * l = &long_blocks[s->blocks];
     bool blocks = s->blocks != KERNEL_BLOCKS;
-    int y_pitch = blocks ? MM_TILE : y_rows; // in a slice that the core wrote itself
-    const struct fused_block * f = &fused_blocks[s->blocks];
-    bool fused = mm_fuses(t, s->blocks) && s->many != MM_MANY_UNPACKS,
-         tabled = info->way == KERNEL_WAY_TABLE;
-    bool tells = info->power;         // its scales are no f16
-    bool more = fused || info->eight; // of the numbers of a table
+    bool fused = mm_fuses(t, s->blocks) && s->many != MM_MANY_UNPACKS;
     bool columns = fused && mm_by_columns(t, s->blocks, s->x_rows, s->x_raw);
-    bool two = columns && s->blocks == KERNEL_Q6_K; // slices at once
-    bool apart = blocks && t->by_lanes && s->many != MM_MANY_UNPACKS;
-    int later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
+    return (struct block_ways){.info = info,
+                               .blocks = blocks,
+                               .fused = fused,
+                               .columns = columns,
+                               .two = columns && s->blocks == KERNEL_Q6_K,
+                               .tabled = info->way == KERNEL_WAY_TABLE,
+                               .tells = info->power,
+                               .apart = blocks && t->by_lanes && s->many != MM_MANY_UNPACKS};
+}
+
+// Tiles, slices, and the steps of the loop over them. A row of trips goes through all groups of y
+// with one group of x.
+static void trips_params(const struct mm_type * t, const struct mm_shape * s,
+                         const struct block_ways * w, int32_t p[MM_PARAM_COUNT]) {
+    const struct long_block * l = &long_blocks[s->blocks];
+    int x_rows = s->x_groups * t->x_group, y_rows = s->y_groups * t->y_group;
+    int y_pitch = w->blocks ? MM_TILE : y_rows; // in a slice that the core wrote itself
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
-    int other = MM_BLOCKS_OTHER | (s->paired ? MM_PAIRED_LATER : 0);
     int last_block = t->slice_blocks - 1, row = 4 * t->out_rows * y_rows;
     int x_trips = x_rows / t->trip_x, y_trips = y_rows / t->trip_y;
     int x_group = t->trip_x * t->block_bytes, y_group = t->trip_y * t->block_bytes;
     int x_step = x_rows * t->block_bytes, y_step = y_pitch * t->block_bytes;
-    // A row of trips goes through all groups of y with one group of x.
-    int32_t p[MM_PARAM_COUNT] = {
-        [MM_PARAM_TILES] = (int32_t) s->tiles,
-        [MM_PARAM_SLICES] = (int32_t) s->slices,
-        [MM_PARAM_TRIPS] = s->is_vector && s->x_rows == 1 && t->by_lanes ? 0 : x_trips * y_trips,
-        [MM_PARAM_ROW] = row,
-        [MM_PARAM_LAST] = y_trips - 1,
-        [MM_PARAM_C_WRAP] = mm_trip_c_bytes(t) + row * (t->trip_x / t->out_rows - 1),
-        [MM_PARAM_X_STEP] = x_step,
-        [MM_PARAM_X_NEXT] = -last_block * x_step,
-        [MM_PARAM_X_WRAP] = -last_block * x_step + x_group,
-        [MM_PARAM_Y_STEP] = y_step,
-        [MM_PARAM_Y_NEXT] = -last_block * y_step + y_group,
-        [MM_PARAM_Y_WRAP] = -last_block * y_step - y_group * (y_trips - 1),
-        [MM_PARAM_X_TRIPS] = s->many     ? s->many
-                             : t->shared ? x_rows * mm_slice_k(t) / MM_SHARED_TRIP
-                             : s->x_raw  ? x_rows * mm_slice_k(t) / CV_TRIP
-                                         : 0,
-        [MM_PARAM_Y_TRIPS] = l->scales   ? l->scales * MM_TILE / CV_TRIP
-                             : blocks    ? 2 * MM_TILE / CV_TRIP // the scales of blocks
-                             : t->shared ? y_rows * mm_slice_k(t) / MM_SHARED_TRIP
-                             : s->y_raw  ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP
-                                         : 0,
-        [MM_PARAM_BITS] = tells ? MM_BITS_POWER : info->bits,
-        [MM_PARAM_PAIRED] = s->paired && !info->scale ? 4 * MM_TILE : 0,
-        [MM_PARAM_ROWS] = y_rows * 4 / QUANT_VECTOR,
-        [MM_PARAM_LATER] = blocks ? later : 0,
-        [MM_PARAM_RAW] = (l->at ? l->at : MM_BLOCKS) ^ other, // of the first is the other
-        [MM_PARAM_ONE] = l->one,
-        [MM_PARAM_LESS] = !apart      ? l->minima * MM_TILE * 4
-                          : l->minima ? l->table_next
-                                      : 0,
-        [MM_PARAM_PLANE_WORDS] = 4 << l->group_down,
-        [MM_PARAM_GROUP] = l->group_bits,
-        [MM_PARAM_GROUP_SHIFT] = 8 - l->group_down,
-        [MM_PARAM_TABLE_SHIFT] = tells ? 8 : l->table_shift,
-        [MM_PARAM_TABLE_NEXT] = l->table_next,
-        [MM_PARAM_TABLE_LESS] = l->table_less,
-        [MM_PARAM_ODD] = s->paired ? 0 : l->odd,
-        [MM_PARAM_OTHER] = other,
-        [MM_PARAM_D_AT] = l->d_at,
-        [MM_PARAM_D_SECOND] = EVEN_16 + l->d_second,
-        [MM_PARAM_FUSED] = fused ? s->x_groups : 0,
-        [MM_PARAM_PASSES] = two       ? MM_BY_TWO_SLICES
-                            : columns ? MM_BY_COLUMNS
-                            : fused   ? f->passes
-                                      : 0,
-        [MM_PARAM_TOP] = f->top,
-        [MM_PARAM_MINUS] = two ? 0xc308 /* -136 */ : f->minus,
-        [MM_PARAM_PAIR] = f->pair,
-        [MM_PARAM_PAIR_OTHER] = f->pair_other,
-        [MM_PARAM_NUMBERS] = tabled  ? MM_TABLED_BYTES
-                             : fused ? MM_LONG_BYTES
-                                     : MM_BLOCKS,
-        [MM_PARAM_NUMBERS_NEXT] = f->numbers_next,
-        [MM_PARAM_PLANES] = f->planes,
-        [MM_PARAM_PLANES_OF] = f->planes_of,
-        [MM_PARAM_PLANES_SHIFT] = two       ? 2
-                                  : columns ? 4
-                                            : f->planes_shift,
-        [MM_PARAM_PLANES_NEXT] = two       ? 4 * 2 * MM_TILE
-                                 : columns ? 2 * MM_TILE
-                                           : f->planes_next,
-        [MM_PARAM_MINIMA] = two ? 2 * MM_TILE : f->minima,
-        [MM_PARAM_FIRST] = tells ? 1 : 2,
-        [MM_PARAM_BLOCK] = kernel_block_bytes(s->blocks),
-        [MM_PARAM_BLOCK_TRIPS] = kernel_block_bytes(s->blocks) / 4 * MM_TILE * 4 / QUANT_VECTOR,
-        [MM_PARAM_MORE] = fused && !tabled ? 0x80 : 0,
-        [MM_PARAM_WORDS] = tabled ? MM_TABLED_WORDS : MM_LONG_BYTES,
-        [MM_PARAM_APART] = (tabled            ? 7
-                            : info->bits == 8 ? 8
-                                              : 4) *
-                           4 * MM_TILE,
-        [MM_PARAM_AS_COME] = tabled ? 0 : -1,
-        [MM_PARAM_PAIRS] = apart ? 0 : t->slice_blocks,
-        [MM_PARAM_TABLED] = tabled,
-        [MM_PARAM_TABLE] = table_word(s->blocks, 0, more),
-        [MM_PARAM_TABLE + 1] = table_word(s->blocks, 1, more),
-        [MM_PARAM_TABLE + 2] = table_word(s->blocks, 2, more),
-        [MM_PARAM_TABLE + 3] = table_word(s->blocks, 3, more),
-        [MM_PARAM_TABLE_BITS] = 0x08040201,
-    };
+    p[MM_PARAM_TILES] = (int32_t) s->tiles;
+    p[MM_PARAM_SLICES] = (int32_t) s->slices;
+    p[MM_PARAM_TRIPS] = s->is_vector && s->x_rows == 1 && t->by_lanes ? 0 : x_trips * y_trips;
+    p[MM_PARAM_ROW] = row;
+    p[MM_PARAM_LAST] = y_trips - 1;
+    p[MM_PARAM_C_WRAP] = mm_trip_c_bytes(t) + row * (t->trip_x / t->out_rows - 1);
+    p[MM_PARAM_X_STEP] = x_step;
+    p[MM_PARAM_X_NEXT] = -last_block * x_step;
+    p[MM_PARAM_X_WRAP] = -last_block * x_step + x_group;
+    p[MM_PARAM_Y_STEP] = y_step;
+    p[MM_PARAM_Y_NEXT] = -last_block * y_step + y_group;
+    p[MM_PARAM_Y_WRAP] = -last_block * y_step - y_group * (y_trips - 1);
+    p[MM_PARAM_X_TRIPS] = s->many     ? s->many
+                          : t->shared ? x_rows * mm_slice_k(t) / MM_SHARED_TRIP
+                          : s->x_raw  ? x_rows * mm_slice_k(t) / CV_TRIP
+                                      : 0;
+    p[MM_PARAM_Y_TRIPS] = l->scales   ? l->scales * MM_TILE / CV_TRIP
+                          : w->blocks ? 2 * MM_TILE / CV_TRIP // the scales of blocks
+                          : t->shared ? y_rows * mm_slice_k(t) / MM_SHARED_TRIP
+                          : s->y_raw  ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP
+                                      : 0;
+    p[MM_PARAM_ROWS] = y_rows * 4 / QUANT_VECTOR;
+    p[MM_PARAM_PAIRS] = w->apart ? 0 : t->slice_blocks;
+}
+
+// Where a block's parts lie, and its scales.
+static void scales_params(const struct mm_type * t, const struct mm_shape * s,
+                          const struct block_ways * w, int32_t p[MM_PARAM_COUNT]) {
+    const struct long_block * l = &long_blocks[s->blocks];
+    int later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
+    int other = MM_BLOCKS_OTHER | (s->paired ? MM_PAIRED_LATER : 0);
+    p[MM_PARAM_BITS] = w->tells ? MM_BITS_POWER : w->info->bits;
+    p[MM_PARAM_PAIRED] = s->paired && !w->info->scale ? 4 * MM_TILE : 0;
+    p[MM_PARAM_LATER] = w->blocks ? later : 0;
+    p[MM_PARAM_RAW] = (l->at ? l->at : MM_BLOCKS) ^ other; // of the first is the other
+    p[MM_PARAM_ONE] = l->one;
+    p[MM_PARAM_LESS] = !w->apart ? l->minima * MM_TILE * 4 : l->minima ? l->table_next : 0;
+    p[MM_PARAM_PLANE_WORDS] = 4 << l->group_down;
+    p[MM_PARAM_GROUP] = l->group_bits;
+    p[MM_PARAM_GROUP_SHIFT] = 8 - l->group_down;
+    p[MM_PARAM_TABLE_SHIFT] = w->tells ? 8 : l->table_shift;
+    p[MM_PARAM_TABLE_NEXT] = l->table_next;
+    p[MM_PARAM_TABLE_LESS] = l->table_less;
+    p[MM_PARAM_ODD] = s->paired ? 0 : l->odd;
+    p[MM_PARAM_OTHER] = other;
+    p[MM_PARAM_D_AT] = l->d_at;
+    p[MM_PARAM_D_SECOND] = EVEN_16 + l->d_second;
+    p[MM_PARAM_FIRST] = w->tells ? 1 : 2;
+    p[MM_PARAM_BLOCK] = kernel_block_bytes(s->blocks);
+    p[MM_PARAM_BLOCK_TRIPS] = kernel_block_bytes(s->blocks) / 4 * MM_TILE * 4 / QUANT_VECTOR;
+}
+
+// Blocks that are multiplied as they are unpacked.
+static void fused_params(const struct mm_shape * s, const struct block_ways * w,
+                         int32_t p[MM_PARAM_COUNT]) {
+    const struct fused_block * f = &fused_blocks[s->blocks];
+    bool two = w->two, columns = w->columns;
+    p[MM_PARAM_FUSED] = w->fused ? s->x_groups : 0;
+    p[MM_PARAM_PASSES] = two        ? MM_BY_TWO_SLICES
+                         : columns  ? MM_BY_COLUMNS
+                         : w->fused ? f->passes
+                                    : 0;
+    p[MM_PARAM_TOP] = f->top;
+    p[MM_PARAM_MINUS] = two ? 0xc308 /* -136 */ : f->minus;
+    p[MM_PARAM_PAIR] = f->pair;
+    p[MM_PARAM_PAIR_OTHER] = f->pair_other;
+    p[MM_PARAM_NUMBERS_NEXT] = f->numbers_next;
+    p[MM_PARAM_PLANES] = f->planes;
+    p[MM_PARAM_PLANES_OF] = f->planes_of;
+    p[MM_PARAM_PLANES_SHIFT] = two ? 2 : columns ? 4 : f->planes_shift;
+    p[MM_PARAM_PLANES_NEXT] = two ? 4 * 2 * MM_TILE : columns ? 2 * MM_TILE : f->planes_next;
+    p[MM_PARAM_MINIMA] = two ? 2 * MM_TILE : f->minima;
+}
+
+// Where a block's numbers come from, and those that stand in a table.
+static void numbers_params(const struct mm_shape * s, const struct block_ways * w,
+                           int32_t p[MM_PARAM_COUNT]) {
+    bool more = w->fused || w->info->eight; // of the numbers of a table
+    int apart = w->tabled ? 7 : w->info->bits == 8 ? 8 : 4;
+    p[MM_PARAM_NUMBERS] = w->tabled ? MM_TABLED_BYTES : w->fused ? MM_LONG_BYTES : MM_BLOCKS;
+    p[MM_PARAM_MORE] = w->fused && !w->tabled ? 0x80 : 0;
+    p[MM_PARAM_WORDS] = w->tabled ? MM_TABLED_WORDS : MM_LONG_BYTES;
+    p[MM_PARAM_APART] = apart * 4 * MM_TILE;
+    p[MM_PARAM_AS_COME] = w->tabled ? 0 : -1;
+    p[MM_PARAM_TABLED] = w->tabled;
+    for (int i = 0; i < 4; i++) {
+        p[MM_PARAM_TABLE + i] = table_word(s->blocks, i, more);
+    }
+    p[MM_PARAM_TABLE_BITS] = 0x08040201;
+}
+
+void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
+    struct block_ways w = ways_of(t, s);
+    int32_t p[MM_PARAM_COUNT] = {0};
+    trips_params(t, s, &w, p);
+    scales_params(t, s, &w, p);
+    fused_params(s, &w, p);
+    numbers_params(s, &w, p);
     if (mm_by_planes(s->blocks)) {
-        planes_params(info, s, apart, p);
+        planes_params(w.info, s, w.apart, p);
     }
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];

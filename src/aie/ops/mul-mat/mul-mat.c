@@ -267,82 +267,75 @@ static void convert_planes(struct program * w) {
     asm_label(p, none);
 }
 
-// y, where it is. Of quantized blocks that loop makes the scales bf16; those that are multiplied as
-// they are unpacked go to a label then, and have come here by another.
-static void convert_y(struct program * w, int multiply_blocks, int multiply_columns, int skip) {
+// Sections of convert_y.
+struct y_sections {
+    int none;             // y is bf16
+    int loop;             // f16 to bf16
+    int plain;            // y is f16
+    int slice;            // of a long block whose scales are ready
+    int is_short, spread; // blocks of one scale, and numbers that go with their scales
+    int new_block;        // a long one
+    int has_f16, table;   // scales of a long block, and the table made of them
+    int multiply_blocks;  // outside: where fused blocks go on
+    int multiply_columns; // outside: by columns
+    int skip;             // outside: nothing is to be multiplied
+};
+
+// Blocks that are multiplied by columns or two slices at a time have scales in some slices alone.
+static void enter_fused(struct program * w, const struct quant * q, const struct y_sections * y) {
     struct asm_program * p = w->p;
+    asm_label(p, w->ways[WAY_COLUMNS]);
+    struct asm_reg later = asm_local(p, ASM_R);
+    set(w, later, kernel_block_once(KERNEL_Q4_K) / mm_slice_k(w->t) - 1);
+    emit_alu(p, AIE_BASIC_AND, w->number, w->left, later);
+    asm_jump_if_nonzero(p, w->number, y->multiply_columns);
+    asm_jump(p, y->new_block);
+    asm_label(p, w->ways[WAY_TWO_SLICES]); // of four the second and the last
+    emit_alu(p, AIE_BASIC_AND, w->number, w->left, w->one);
+    asm_jump_if_nonzero(p, w->number, q->pages);
+    struct asm_reg third = asm_local(p, ASM_R);
+    set(w, third, 2);
+    emit_alu(p, AIE_BASIC_AND, w->number, w->left, third);
+    asm_jump_if_nonzero(p, w->number, y->skip);
+    asm_jump(p, y->new_block);
+    asm_label(p, w->ways[WAY_LONG]);
+}
+
+static void point_all(struct program * w, int32_t at) {
     const struct mm_block * b = &w->block;
     const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
-    bool fused = fuses(w);
-    int none = fused ? w->ways[WAY_AS_IT_IS] : asm_label_new(p), loop = asm_label_new(p);
-    int plain = fused ? w->ways[WAY_F16] : asm_label_new(p), slice = asm_label_new(p);
-    int is_short = fused ? w->ways[WAY_SHORT] : asm_label_new(p), spread = asm_label_new(p);
-    int new_block = asm_label_new(p), has_f16 = asm_label_new(p), table = asm_label_new(p),
-        offset = w->converts ? w->machine->offsets(w->t).y : 0;
-    struct quant q = quant_of(w);
-    q.columns = multiply_columns;
-    q.pages = fused ? asm_label_new(p) : 0;
-    q.skip = skip;
-    q.fused = fused;
-    if (fused) {
-        asm_label(p, w->ways[WAY_COLUMNS]);
-        struct asm_reg later = asm_local(p, ASM_R);
-        set(w, later, kernel_block_once(KERNEL_Q4_K) / mm_slice_k(w->t) - 1);
-        emit_alu(p, AIE_BASIC_AND, w->number, w->left, later);
-        asm_jump_if_nonzero(p, w->number, multiply_columns);
-        asm_jump(p, new_block);
-        asm_label(p, w->ways[WAY_TWO_SLICES]); // of four the second and the last
-        emit_alu(p, AIE_BASIC_AND, w->number, w->left, w->one);
-        asm_jump_if_nonzero(p, w->number, q.pages);
-        struct asm_reg third = asm_local(p, ASM_R);
-        set(w, third, 2);
-        emit_alu(p, AIE_BASIC_AND, w->number, w->left, third);
-        asm_jump_if_nonzero(p, w->number, skip);
-        asm_jump(p, new_block);
-        asm_label(p, w->ways[WAY_LONG]);
-    } else if (w->converts) { // else it is blocks
-        read_number(w, MM_PARAM_Y_TRIPS);
-        asm_jump_if_zero(p, w->number, none);
-        read_number(w, MM_PARAM_BITS);
-        asm_jump_if_zero(p, w->number, plain);
+    for (int i = 0; i < 3; i++) {
+        set(w, pointers[i], address(w, at));
     }
-    read_number(w, MM_PARAM_LATER);
-    if (!fused) {
-        asm_jump_if_zero(p, w->number, is_short);
-    }
-    if (w->converts) { // of these there is one slice in bf16
-        set(w, w->y, address(w, MM_Y + offset));
-    }
-    emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
-    asm_jump_if_nonzero(p, w->number, slice);
-    asm_label(p, new_block);
-    quant_next_block(&q);
+}
+
+// The scales of a block: powers of two are ready at once, f16 goes through the loop.
+static void gather_scales(struct program * w, struct quant * q, const struct y_sections * y) {
+    struct asm_program * p = w->p;
+    asm_label(p, y->new_block);
+    quant_next_block(q);
     read_number(w, MM_PARAM_BITS);
     emit_add_small(p, w->number, w->number, -MM_BITS_POWER);
-    asm_jump_if_nonzero(p, w->number, has_f16);
-    quant_power_scales(&q);
-    asm_jump(p, spread);
-    asm_label(p, has_f16);
-    quant_long_gather(&q);
-    for (int i = 0; i < 3; i++) {
-        set(w, pointers[i], address(w, MM_LONG_SCALES));
-    }
-    go_on_at(w, table);
-    asm_jump(p, loop);
-    asm_label(p, is_short);
+    asm_jump_if_nonzero(p, w->number, y->has_f16);
+    quant_power_scales(q);
+    asm_jump(p, y->spread);
+    asm_label(p, y->has_f16);
+    quant_long_gather(q);
+    point_all(w, MM_LONG_SCALES);
+    go_on_at(w, y->table);
+    asm_jump(p, y->loop);
+    asm_label(p, y->is_short);
     read_number(w, MM_PARAM_BITS);
-    quant_gather(&q);
-    for (int i = 0; i < 3; i++) {
-        set(w, pointers[i], address(w, MM_SCALES));
-    }
-    go_on_at(w, spread);
-    asm_jump(p, loop);
-    asm_label(p, plain);
-    for (int i = 0; i < 3 && w->converts; i++) {
-        point_behind(w, pointers[i], w->y, -offset);
-    }
-    go_on_at(w, none);
-    asm_label(p, loop);
+    quant_gather(q);
+    point_all(w, MM_SCALES);
+    go_on_at(w, y->spread);
+    asm_jump(p, y->loop);
+}
+
+static void convert_f16(struct program * w, const struct y_sections * y) {
+    struct asm_program * p = w->p;
+    const struct mm_block * b = &w->block;
+    asm_label(p, y->loop);
     set(w, b->x, address(w, MM_PARAMS + 4 * MM_PARAM_Y_TRIPS)); // the other pointers are set
     emit_load_scalar(p, 0, LANE_32, A_REG(w->number), b->x, 0);
     if (lends_loop(w)) {
@@ -351,28 +344,84 @@ static void convert_y(struct program * w, int multiply_blocks, int multiply_colu
     convert_loop(p, DTYPE_F16, w->number, b->from[0], b->from[1], b->to[0]);
     if (lends_loop(w)) {
         asm_jump_pointer(p, b->to[1]);
-    } else {
-        if (w->converts) {
-            read_number(w, MM_PARAM_BITS);
-            asm_jump_if_zero(p, w->number, none);
-        }
-        read_number(w, MM_PARAM_LATER);
-        asm_jump_if_zero(p, w->number, spread);
+        return;
     }
-    asm_label(p, table);
-    quant_long_table(&q);
-    asm_label(p, slice);
+    if (w->converts) {
+        read_number(w, MM_PARAM_BITS);
+        asm_jump_if_zero(p, w->number, y->none);
+    }
+    read_number(w, MM_PARAM_LATER);
+    asm_jump_if_zero(p, w->number, y->spread);
+}
+
+static void unpack_numbers(struct program * w, struct quant * q, const struct y_sections * y) {
+    struct asm_program * p = w->p;
+    asm_label(p, y->table);
+    quant_long_table(q);
+    asm_label(p, y->slice);
     read_number(w, MM_PARAM_TABLED);
-    asm_jump_if_nonzero(p, w->number, spread);
-    quant_long_numbers(&q);
-    asm_jump(p, q.fused ? multiply_blocks : none);
-    asm_label(p, spread);
+    asm_jump_if_nonzero(p, w->number, y->spread);
+    quant_long_numbers(q);
+    asm_jump(p, q->fused ? y->multiply_blocks : y->none);
+    asm_label(p, y->spread);
     read_number(w, MM_PARAM_BITS);
-    quant_spread(&q);
-    if (q.fused) {
-        asm_jump(p, multiply_blocks);
+    quant_spread(q);
+    if (q->fused) {
+        asm_jump(p, y->multiply_blocks);
     }
-    asm_label(p, none);
+}
+
+// y becomes bf16 in its place. The loop that converts f16 makes bf16 of the scales of quantized
+// blocks, too. Fused blocks, which are multiplied as they are unpacked, come here by labels of
+// their own and go on at `multiply_blocks` or `multiply_columns`.
+static void convert_y(struct program * w, int multiply_blocks, int multiply_columns, int skip) {
+    struct asm_program * p = w->p;
+    const struct mm_block * b = &w->block;
+    const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
+    bool fused = fuses(w);
+    struct y_sections y = {
+        .multiply_blocks = multiply_blocks, .multiply_columns = multiply_columns, .skip = skip};
+    y.none = fused ? w->ways[WAY_AS_IT_IS] : asm_label_new(p);
+    y.loop = asm_label_new(p);
+    y.plain = fused ? w->ways[WAY_F16] : asm_label_new(p);
+    y.slice = asm_label_new(p);
+    y.is_short = fused ? w->ways[WAY_SHORT] : asm_label_new(p);
+    y.spread = asm_label_new(p);
+    y.new_block = asm_label_new(p);
+    y.has_f16 = asm_label_new(p);
+    y.table = asm_label_new(p);
+    int offset = w->converts ? w->machine->offsets(w->t).y : 0;
+    struct quant q = quant_of(w);
+    q.columns = multiply_columns;
+    q.pages = fused ? asm_label_new(p) : 0;
+    q.skip = skip;
+    q.fused = fused;
+    if (fused) {
+        enter_fused(w, &q, &y);
+    } else if (w->converts) { // else it is blocks
+        read_number(w, MM_PARAM_Y_TRIPS);
+        asm_jump_if_zero(p, w->number, y.none);
+        read_number(w, MM_PARAM_BITS);
+        asm_jump_if_zero(p, w->number, y.plain);
+    }
+    read_number(w, MM_PARAM_LATER);
+    if (!fused) {
+        asm_jump_if_zero(p, w->number, y.is_short);
+    }
+    if (w->converts) { // of these there is one slice in bf16
+        set(w, w->y, address(w, MM_Y + offset));
+    }
+    emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
+    asm_jump_if_nonzero(p, w->number, y.slice);
+    gather_scales(w, &q, &y);
+    asm_label(p, y.plain);
+    for (int i = 0; i < 3 && w->converts; i++) {
+        point_behind(w, pointers[i], w->y, -offset);
+    }
+    go_on_at(w, y.none);
+    convert_f16(w, &y);
+    unpack_numbers(w, &q, &y);
+    asm_label(p, y.none);
 }
 
 // Blocks that are multiplied as they are unpacked.
@@ -668,6 +717,79 @@ static void between_products(struct program * w, int end) {
     tasks_write(w->p, &lent, end);
 }
 
+// From one slice to the next; at `first` its numbers are there.
+static void next_slice(struct program * w, int first) {
+    struct asm_program * p = w->p;
+    if (w->converts) { // a block's later slices come with it
+        int all = asm_label_new(p);
+        read_number(w, MM_PARAM_LATER);
+        emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
+        asm_jump_if_zero(p, w->number, all);
+        release(w, MM_LOCK_X_EMPTY);
+        acquire(w, MM_LOCK_X_FULL);
+        asm_jump(p, first);
+        asm_label(p, all);
+    }
+    // One row of locks between two slices: each wants idle bundles around it.
+    release(w, MM_LOCK_Y_EMPTY);
+    release(w, MM_LOCK_X_EMPTY);
+    acquire(w, MM_LOCK_Y_FULL);
+    acquire(w, MM_LOCK_X_FULL);
+}
+
+// A slice's numbers become bf16 and are multiplied; goes on at `done`, or at `skip` where nothing
+// was multiplied.
+static void multiply_slice(struct program * w, int blocks, int columns, int skip, int done) {
+    struct asm_program * p = w->p;
+    if (w->converts) {
+        convert_x(w);
+        if (fuses(w)) {
+            go_the_way(w);
+            gather_blocks(w, blocks);
+        }
+        if (w->planes) {
+            convert_planes(w);
+        } else {
+            convert_y(w, blocks, columns, skip);
+        }
+    }
+    slice_of(w);
+    if (fuses(w)) {
+        struct fused f = fused_of(w);
+        asm_jump(p, done);
+        asm_label(p, blocks);
+        f.columns = columns;
+        fused_products(&f);
+    }
+}
+
+// What the program does besides products of one slice after another (MM_PARAM_MANY).
+static void other_tasks(struct program * w, int many, int end) {
+    struct asm_program * p = w->p;
+    int blocks_of_y = asm_label_new(p), tasks = asm_label_new(p);
+    asm_label(p, many);
+    emit_add_small(p, w->number, w->many, -MM_MANY_CONVERTS);
+    asm_jump_if_nonzero(p, w->number, blocks_of_y);
+    convert_many(w, end);
+    asm_label(p, blocks_of_y);
+    set(w, w->number, MM_MANY_TASK);
+    emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->many);
+    asm_jump_if_nonzero(p, w->number, tasks);
+    // What loops want for themselves; every run sets it.
+    asm_release(p, w->xy_other);
+    asm_release(p, w->c_other);
+    asm_release(p, w->first_config);
+    if (w->t->gemm_unpacks) {
+        asm_release(p, w->many);
+        unpack(w, end);
+    } else {
+        multiply_many(w, end);
+    }
+    asm_label(p, tasks);
+    read_number(w, MM_PARAM_MANY);
+    between_products(w, end);
+}
+
 // All tiles, slice by slice; then goes to the label.
 static void multiply(struct program * w, int end) {
     struct asm_program * p = w->p;
@@ -699,42 +821,9 @@ static void multiply(struct program * w, int end) {
     acquire(w, MM_LOCK_X_FULL);
     asm_jump(p, first);
     asm_label(p, slice);
-    if (w->converts) { // a block's later slices come with it
-        int all = asm_label_new(p);
-        read_number(w, MM_PARAM_LATER);
-        emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
-        asm_jump_if_zero(p, w->number, all);
-        release(w, MM_LOCK_X_EMPTY);
-        acquire(w, MM_LOCK_X_FULL);
-        asm_jump(p, first);
-        asm_label(p, all);
-    }
-    // One row of locks between two slices: each wants idle bundles around it.
-    release(w, MM_LOCK_Y_EMPTY);
-    release(w, MM_LOCK_X_EMPTY);
-    acquire(w, MM_LOCK_Y_FULL);
-    acquire(w, MM_LOCK_X_FULL);
+    next_slice(w, first);
     asm_label(p, first);
-    if (w->converts) {
-        convert_x(w);
-        if (fuses(w)) {
-            go_the_way(w);
-            gather_blocks(w, blocks);
-        }
-        if (w->planes) {
-            convert_planes(w);
-        } else {
-            convert_y(w, blocks, columns, skip);
-        }
-    }
-    slice_of(w);
-    if (fuses(w)) {
-        struct fused f = fused_of(w);
-        asm_jump(p, done);
-        asm_label(p, blocks);
-        f.columns = columns;
-        fused_products(&f);
-    }
+    multiply_slice(w, blocks, columns, skip, done);
     asm_label(p, done);
     copy(w, w->block.first, w->block.conf);
     asm_label(p, skip); // nothing was multiplied
@@ -753,28 +842,7 @@ static void multiply(struct program * w, int end) {
     asm_jump_if_nonzero(p, w->tiles, tile);
     asm_jump(p, end);
     if (w->has_tasks) {
-        int blocks_of_y = asm_label_new(p), tasks = asm_label_new(p);
-        asm_label(p, many);
-        emit_add_small(p, w->number, w->many, -MM_MANY_CONVERTS);
-        asm_jump_if_nonzero(p, w->number, blocks_of_y);
-        convert_many(w, end);
-        asm_label(p, blocks_of_y);
-        set(w, w->number, MM_MANY_TASK);
-        emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->many);
-        asm_jump_if_nonzero(p, w->number, tasks);
-        // What loops want for themselves; every run sets it.
-        asm_release(p, w->xy_other);
-        asm_release(p, w->c_other);
-        asm_release(p, w->first_config);
-        if (w->t->gemm_unpacks) {
-            asm_release(p, w->many);
-            unpack(w, end);
-        } else {
-            multiply_many(w, end);
-        }
-        asm_label(p, tasks);
-        read_number(w, MM_PARAM_MANY);
-        between_products(w, end);
+        other_tasks(w, many, end);
     }
 }
 
