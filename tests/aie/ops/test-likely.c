@@ -117,11 +117,29 @@ static void of_conversions(void ** state) {
     }
 }
 
+static void of_tasks(void ** state) {
+    (void) state;
+    for (int op = KERNEL_OP_TASK_ADD; op <= KERNEL_OP_TASK_RMS_NORM_MUL; op++) {
+        enum { ROW = 2048, ROWS = 128 };
+        struct tensor all = tensor_of(DTYPE_F32, ROW, ROWS), one = tensor_of(DTYPE_F32, ROW, 1);
+        struct kernel_spec spec = {.op = (enum kernel_op) op,
+                                   .arch = rig_arch,
+                                   .n_inputs = 2,
+                                   .inputs = {all, op == KERNEL_OP_TASK_RMS_NORM_MUL ? one : all},
+                                   .output = all};
+        struct rig r;
+        rig_open_with(&r, emu_clock_default(rig_arch));
+        hold(&r, &spec);
+        rig_close(&r);
+    }
+}
+
 int main(int argc, char ** argv) {
     rig_arguments(argc, argv, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_products),
         cmocka_unit_test(of_conversions),
+        cmocka_unit_test(of_tasks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
