@@ -289,6 +289,10 @@ static const struct {
 } hot[] = {
     // that multiply: slices in bf16, and those that were blocks
     {AIE_ARCH_AIE2, "task_add_f32", 224, 64, 2}, // gemm, by the first op that it has
+    // of UNPACK beside them on aie2p, whose program is the fullest
+    {AIE_ARCH_AIE2P, "task_add_f32", 6, 3, 2},
+    {AIE_ARCH_AIE2P, "task_add_f32", 30, 10, 1},
+    {AIE_ARCH_AIE2P, "task_add_f32", 25, 11, 1},
     // that make f16 bf16: of attention's keys; of products' y, and of CONVERT
     {AIE_ARCH_AIE2, "add_f32", 25, 9, 2},
     {AIE_ARCH_AIE2P, "add_f32", 127, 35, 1}, // SILU,

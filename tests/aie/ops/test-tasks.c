@@ -106,10 +106,11 @@ enum { N_OPS = sizeof ops / sizeof ops[0] };
 
 static void shapes(void ** state) {
     (void) state;
-    // Of 1920 words a part is as long as it can be, of 2048 a norm's row; 896 and 1216 are
+    // Of 1920 words a part is as long as it can be, of 2048 and 4096 a norm's row, in one
+    // buffer or two; 896 and 1216 are
     // Qwen2.5's; one row is one core's; 37 leaves a rest of one in some columns.
-    static const int64_t rows[][2] = {{64, 1},   {64, 5},   {128, 37},  {896, 17},
-                                      {1216, 9}, {2048, 3}, {1920, 38}, {4864, 5}};
+    static const int64_t rows[][2] = {{64, 1},   {64, 5},    {128, 37}, {896, 17},  {1216, 9},
+                                      {2048, 3}, {1920, 38}, {4864, 5}, {3072, 23}, {4096, 6}};
     struct rig r;
     rig_open(&r);
     srand(11);

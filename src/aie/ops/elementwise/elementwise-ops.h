@@ -114,9 +114,10 @@ int ew_unroll(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exa
 // Whether a trip's vals are one that is two vectors long (lanes_set_vectors).
 bool ew_is_doubled(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact);
 
-// An op's loop, fast, in a program that is not of this family, over pointers of its own.
+// An op's loop, fast, in a program that is not of this family, over pointers of its own; alone: its
+// trips do not overlap, for the sake of program memory.
 void ew_loop_with(struct lanes * l, enum kernel_op op, struct asm_reg trips, struct asm_reg pa,
-                  struct asm_reg pb, struct asm_reg pout);
+                  struct asm_reg pb, struct asm_reg pout, bool alone);
 
 // Whether a target does an op by several values at once (aie2p-ops-wide.c), and a trip of it.
 bool ew_is_wide(const struct ew_op * e, enum aie_arch arch, enum dtype t);

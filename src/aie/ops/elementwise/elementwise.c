@@ -29,6 +29,7 @@ struct program {
     int n_loops;
     bool staged;
     bool exact;
+    bool alone; // trips do not overlap
     const struct ew_op * ops[EW_PROGRAM_OPS];
     int n_ops;
     // Constants: what a page's slots hold, in lanes while loops are written that use it.
@@ -443,6 +444,9 @@ static void write_loop(struct program * w, const struct ew_loop * loop) {
     if (late) {
         asm_loop_late(w->p);
     }
+    if (w->alone) {
+        asm_loop_alone(w->p);
+    }
     if (loop->stage) {
         stage_trip(w, loop->stage, unroll);
     } else {
@@ -457,8 +461,9 @@ static void write_loop(struct program * w, const struct ew_loop * loop) {
 }
 
 void ew_loop_with(struct lanes * l, enum kernel_op op, struct asm_reg trips, struct asm_reg pa,
-                  struct asm_reg pb, struct asm_reg pout) {
-    struct program w = {.lanes = *l, .p = l->p, .trips = trips, .pa = pa, .pb = pb, .pout = pout};
+                  struct asm_reg pb, struct asm_reg pout, bool alone) {
+    struct program w = {
+        .lanes = *l, .p = l->p, .trips = trips, .pa = pa, .pb = pb, .pout = pout, .alone = alone};
     write_loop(&w, &(struct ew_loop){.op = ew_find(op, l->dtype)});
     *l = w.lanes;
 }

@@ -710,6 +710,7 @@ static void between_products(struct program * w, int end) {
                              .which = w->number,
                              .one = w->one,
                              .minus_one = w->minus_one,
+                             .scratch = w->left,
                              .pointers = {b->x, b->y, b->to[0], b->from[0], b->from[1]}};
     set(w, w->x, address(w, MM_X));
     set(w, w->y, address(w, MM_Y));

@@ -153,6 +153,11 @@ static bool is_norm(const struct column * c) {
     return c->t->which == TASK_NORM;
 }
 
+// Buffers that a unit takes: both, where it is longer than one.
+static int buffers(const struct column * c) {
+    return c->t->unit > TASK_BY_TURNS ? 2 : 1;
+}
+
 // Units that a core has.
 static int64_t own(const struct column * c, int row) {
     return c->rounds + (row >= c->t->rows - c->rest);
@@ -242,15 +247,16 @@ static void write_round(const struct column * c, struct flow_tile at, int bd, in
         pass(c, at, bd++, mine < 0 ? units : mine, mine < 0);
     }
     if (mine >= 0) {
-        uint32_t other = first % 2 ? MM_XY_OTHER : 0;
+        bool turns = runs > 1 && buffers(c) == 1;
+        uint32_t other = first % 2 && buffers(c) == 1 ? MM_XY_OTHER : 0;
         struct array_bd a = {.address = MM_X ^ other,
                              .words = (uint32_t) c->t->unit,
                              .next = bd + 1,
                              .acquire = MM_LOCK_X_EMPTY,
-                             .acquire_value = -1,
+                             .acquire_value = -buffers(c),
                              .release = -1,
-                             .iterations = runs > 1 ? 2 : 0,
-                             .iteration_step = runs > 1 ? MM_XY_OTHER / 4 : 0};
+                             .iterations = turns ? 2 : 0,
+                             .iteration_step = turns ? MM_XY_OTHER / 4 : 0};
         struct array_bd b = a;
         b.address = MM_Y ^ other;
         b.acquire = -1;
@@ -274,12 +280,16 @@ static void write_core(const struct column * c, int row) {
     struct flow_tile at = {c->col, ARRAY_ROW_CORE + row};
     int64_t units = own(c, row);
     int rest_mine = row - (c->t->rows - c->rest);
+    bool turns = buffers(c) == 1;
     if (units) {
         uint32_t params[MM_PARAM_MANY + 1] = {
             [TASK_PARAM_UNITS] = (uint32_t) units,
             [TASK_PARAM_TRIPS] = c->trips,
             [TASK_PARAM_FACTOR] = c->factor,
             [TASK_PARAM_ADD] = c->add,
+            [TASK_PARAM_BUFFERS] = (uint32_t) buffers(c),
+            [TASK_PARAM_X_OTHER] = turns ? MM_XY_OTHER : 0,
+            [TASK_PARAM_C_OTHER] = turns ? MM_C_OTHER : 0,
             [MM_PARAM_MANY] = (uint32_t) (MM_MANY_TASK + c->t->which),
         };
         struct array_bd out = {.address = TASK_OUT,
@@ -288,9 +298,9 @@ static void write_core(const struct column * c, int row) {
                                .acquire = MM_LOCK_C_FULL,
                                .acquire_value = -1,
                                .release = MM_LOCK_C_EMPTY,
-                               .release_value = 1,
-                               .iterations = 2,
-                               .iteration_step = MM_C_OTHER / 4};
+                               .release_value = buffers(c),
+                               .iterations = turns ? 2 : 0,
+                               .iteration_step = turns ? MM_C_OTHER / 4 : 0};
         txn_block_write(f->t, image_addr(at.col, at.row, MM_PARAMS), params, MM_PARAM_MANY + 1);
         flow_core_bd(f, at, CORE_BD_OUT, &out);
         flow_push(f, at, CORE_MM2S_QUEUE, CORE_BD_OUT, units, false);

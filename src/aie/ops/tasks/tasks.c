@@ -4,11 +4,11 @@
 #include "tasks.h"
 
 #include "aie/ops/elementwise/elementwise-ops.h"
+#include "aie/ops/lanes/math.h"
 #include "aie/ops/rows/rows-ops.h"
 #include "aie/verbs/verbs.h"
 
 enum { FIRST_CONST = RW_SLOT_FACTOR + 3 }; // slots before are a norm's
-enum { SPILLS = 64 };                      // vectors
 
 struct program {
     struct asm_program * p;
@@ -21,17 +21,23 @@ static int32_t address(const struct program * w, int32_t at) {
     return (int32_t) asm_target(w->p)->own_window + at;
 }
 
-static void acquire(struct program * w, int lock) {
-    asm_lock_acquire(w->p, asm_target(w->p)->own_locks + lock, w->lent->minus_one);
+static void acquire(struct program * w, int lock, struct asm_reg value) {
+    asm_lock_acquire(w->p, asm_target(w->p)->own_locks + lock, value);
 }
 
-static void release(struct program * w, int lock) {
-    asm_lock_release(w->p, asm_target(w->p)->own_locks + lock, w->lent->one);
+static void release(struct program * w, int lock, struct asm_reg value) {
+    asm_lock_release(w->p, asm_target(w->p)->own_locks + lock, value);
 }
 
-static void flip(struct program * w, struct asm_reg r, int32_t by) {
+// A parameter, by a pointer that holds nothing then.
+static void parameter(struct program * w, struct asm_reg to, int param) {
+    emit_set(w->p, w->pa, address(w, MM_PARAMS + 4 * param));
+    emit_load_word(w->p, MEM_PARAMS, to, w->pa, 0);
+}
+
+static void flip(struct program * w, struct asm_reg r, int param) {
     struct asm_reg other = asm_local(w->p, ASM_R);
-    emit_set(w->p, other, by);
+    parameter(w, other, param);
     emit_alu(w->p, AIE_BASIC_XOR, r, r, other);
 }
 
@@ -62,7 +68,7 @@ static void begin(struct program * w) {
     emit_set_small(w->p, w->lanes.float_config, (int32_t) asm_target(w->p)->add_config);
     emit_set_small(w->p, w->lanes.mul_config, (int32_t) asm_target(w->p)->mul_config);
     lanes_use_pool(&w->lanes, address(w, TASK_POOL));
-    emit_spill_to(w->p, MEM_SPILLS, address(w, TASK_SPILLS), SPILLS);
+    emit_spill_to(w->p, MEM_SPILLS, address(w, TASK_SPILLS), TASK_N_SPILLS);
     struct asm_reg out = asm_local(w->p, ASM_R);
     emit_set(w->p, out, TASK_OUT - MM_C);
     emit_alu(w->p, AIE_BASIC_ADD, lent->c, lent->c, out);
@@ -74,11 +80,12 @@ static void begin(struct program * w) {
 
 // Every constant that a loop asked for, in its slot.
 static void set_constants(struct program * w) {
+    emit_set(w->p, w->pb, address(w, TASK_POOL + FIRST_CONST * LANES_POOL_SLOT_BYTES));
     for (int slot = FIRST_CONST; slot < w->lanes.n_consts; slot++) {
         struct asm_reg r = asm_local(w->p, ASM_R), x = emit_new_value(w->p);
         emit_set(w->p, r, (int32_t) w->lanes.consts[slot]);
         emit_splat(w->p, LANE_32, x, r);
-        emit_store(w->p, MEM_POOL, asm_half(x, 0), w->lanes.pool, lanes_slot_offset(slot));
+        emit_store_next(w->p, MEM_POOL, asm_half(x, 0), w->pb);
     }
 }
 
@@ -89,10 +96,11 @@ static void norm(struct program * w, struct rows_writer * rows) {
     struct asm_program * p = w->p;
     rows_clear_sums(rows);
     asm_loop_begin(p, w->lent->trips);
+    asm_loop_alone(p); // the stream takes longer, and program memory is short
     rows_norm_squares(rows);
     asm_loop_end(p);
     struct val sum = lanes_across(l, f_add, f_add(l, rows_acc(rows, 0), rows_acc(rows, 1)));
-    struct val s = f_mul(l, sum, k_param(l, RW_ARG_FACTOR));
+    struct val s = f_times(l, sum, k_param(l, RW_ARG_FACTOR));
     lanes_put(l, RW_SLOT_SUM, f_add(l, s, k_param(l, RW_ARG_ADD)));
     asm_label(p, asm_label_new(p)); // the next region loads what this one stored
     rows_put_factor(rows, RW_SLOT_FACTOR, rows_inverse_root(rows, RW_SLOT_SUM));
@@ -139,8 +147,12 @@ void tasks_write(struct asm_program * p, const struct task_lent * lent, int end)
     lanes_set_param(&w->lanes, RW_ARG_FACTOR, lent->factor);
     lanes_set_param(&w->lanes, RW_ARG_ADD, lent->add);
     asm_label(p, unit);
-    acquire(w, MM_LOCK_X_FULL);
-    acquire(w, MM_LOCK_C_EMPTY);
+    struct asm_reg zero = asm_local(p, ASM_R);
+    parameter(w, lent->scratch, TASK_PARAM_BUFFERS);
+    emit_set_small(p, zero, 0);
+    emit_alu(p, AIE_BASIC_SUB, lent->scratch, zero, lent->scratch);
+    acquire(w, MM_LOCK_X_FULL, lent->minus_one);
+    acquire(w, MM_LOCK_C_EMPTY, lent->scratch);
     point(w);
     struct asm_reg which = asm_global(p, ASM_R);
     emit_add_small(p, which, lent->which, -(MM_MANY_TASK + TASK_SWIGLU));
@@ -148,21 +160,22 @@ void tasks_write(struct asm_program * p, const struct task_lent * lent, int end)
     emit_add_small(p, which, which, TASK_SWIGLU - TASK_NORM);
     asm_jump_if_zero(p, which, is_norm);
     asm_release(p, which);
-    ew_loop_with(&w->lanes, KERNEL_OP_ADD, lent->trips, w->pa, w->pb, w->pout);
+    ew_loop_with(&w->lanes, KERNEL_OP_ADD, lent->trips, w->pa, w->pb, w->pout, true);
     lanes_set_fast(&w->lanes, true); // else conversions would cut
     asm_jump(p, two);
     asm_label(p, swiglu);
-    ew_loop_with(&w->lanes, KERNEL_OP_SWIGLU, lent->trips, w->pa, w->pb, w->pout);
+    ew_loop_with(&w->lanes, KERNEL_OP_SWIGLU, lent->trips, w->pa, w->pb, w->pout, false);
     asm_label(p, two);
-    flip(w, lent->y, MM_XY_OTHER); // a norm's weights stay
+    flip(w, lent->y, TASK_PARAM_X_OTHER); // a norm's weights stay
     asm_jump(p, done);
     asm_label(p, is_norm);
     write_norm(w);
     asm_label(p, done);
-    release(w, MM_LOCK_X_EMPTY);
-    release(w, MM_LOCK_C_FULL);
-    flip(w, lent->x, MM_XY_OTHER);
-    flip(w, lent->c, MM_C_OTHER);
+    parameter(w, lent->scratch, TASK_PARAM_BUFFERS);
+    release(w, MM_LOCK_X_EMPTY, lent->scratch);
+    release(w, MM_LOCK_C_FULL, lent->one);
+    flip(w, lent->x, TASK_PARAM_X_OTHER);
+    flip(w, lent->c, TASK_PARAM_C_OTHER);
     emit_add_small(p, lent->units, lent->units, -1);
     asm_jump_if_nonzero(p, lent->units, unit);
     asm_jump(p, end);

@@ -19,7 +19,8 @@
 #include "aie/ops/mul-mat/mul-mat.h"
 
 enum {
-    TASK_MOST_ROW = 2048,  // words of a unit: what x's buffer holds, of a norm,
+    TASK_MOST_ROW = 4096,  // words of a unit: what x's two buffers hold, of a norm,
+    TASK_BY_TURNS = 2048,  // up to what each of them holds, so that they take turns,
     TASK_MOST_PART = 1920, // and else with a margin behind it, where the core's memory ends
     TASK_GRAIN = 64,       // a unit is so many words, some times: what a trip of any loop takes
 };
@@ -28,11 +29,13 @@ enum {
 
 enum {
     TASK_POOL = MM_C,            // constants of lanes.h, where rows-math.c has them
+    TASK_PASSED = MM_C + 0x0800, // units of other cores: rows of words, each a word further
     TASK_OUT = MM_C + 0x1000,    // pong is ping ^ MM_C_OTHER; with a margin on both sides
-    TASK_PASSED = MM_C + 0x3400, // units of other cores: rows of words, each a word further
-    TASK_SPILLS = MM_C + 0x3800, // values for which there is no register
+    TASK_SPILLS = MM_C + 0x7200, // values for which there is no register
+    TASK_N_SPILLS = 52,          // vectors, up to the parameters
 };
 enum { TASK_PASSED_ROW = 128 };
+_Static_assert(TASK_SPILLS + 64 * TASK_N_SPILLS <= MM_PARAMS, "they are apart");
 
 // ---- the program ----
 
@@ -46,6 +49,9 @@ enum {
     TASK_PARAM_TRIPS = MM_PARAM_TRIPS,   // of a unit
     TASK_PARAM_FACTOR = MM_PARAM_SLICES, // f32: of a norm, 1 / n and eps
     TASK_PARAM_ADD = MM_PARAM_ROW,
+    TASK_PARAM_BUFFERS = MM_PARAM_LAST, // that a unit takes: 1, or 2, which then do not take turns
+    TASK_PARAM_X_OTHER,                 // what turns ping into pong: MM_XY_OTHER and MM_C_OTHER, or
+    TASK_PARAM_C_OTHER,                 // nothing
 };
 
 // A program's registers, which hold what their names say when a task begins.
@@ -54,7 +60,7 @@ struct task_lent {
     struct asm_reg x, y, c;                   // addresses of the buffers: MM_X, MM_Y, MM_C
     struct asm_reg which;                     // of the tasks, with MM_MANY_TASK
     struct asm_reg one, minus_one;
-    struct asm_reg pointers[5]; // hold nothing
+    struct asm_reg scratch, pointers[5]; // hold nothing
 };
 // All tasks; then goes to the label.
 void tasks_write(struct asm_program * p, const struct task_lent * lent, int end);
