@@ -449,7 +449,7 @@ static void plan_steps(struct mm_plan * p, const struct kernel_spec * spec) {
 // What a plan takes, about. Each step is told to all columns, while the one before is multiplied;
 // and what is held has to pay for being told of.
 static int64_t cost(const struct kernel_spec * spec, const struct mm_plan * p) {
-    enum { TELL_STEP = 9400, TELL_HELD = 30000, HOLDS_UP = 8 }; // a column; all of them
+    enum { TELL_STEP = 9400, TELL_HELD = 30000, HOLDS_UP = 4 }; // a column; all of them
     const struct mm_likely l = mm_likely(spec, p);
     // the longer of the two; the other holds it up now and then
     const int64_t most = l.work > l.memory ? l.work : l.memory, other = l.work + l.memory - most;
