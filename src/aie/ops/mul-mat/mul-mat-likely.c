@@ -7,8 +7,6 @@
 #include "aie/ops/ops.h"
 #include "aie/target/times.h"
 
-enum { STEPS_AT_ONCE = 2 }; // in flight
-
 // Gemv: cycles of a slice of 64 k and 64 rows, and more for each four rows of b.
 struct slice {
     int once, four;
@@ -114,7 +112,7 @@ uint64_t mul_mat_likely(const struct kernel_spec * spec) {
     }
     const struct mm_likely l = mm_likely(spec, &p);
     int64_t edges = p.is_vector ? t->edges : t->gemm_edges;
-    if (p.is_vector && p.steps > STEPS_AT_ONCE) { // one waits for another, and none is told ahead
+    if (p.is_vector && p.steps > 1) { // more tasks than are issued ahead (txn-ahead.h)
         edges *= 2;
     }
     return (uint64_t) ((l.work > l.memory ? l.work : l.memory) * mm_plan_turns(&p, spec) +
