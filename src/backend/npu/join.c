@@ -19,11 +19,11 @@
 #include <string.h>
 
 enum {
-    MOST_KERNELS = 64,          // of a chain
-    MOST_CHAINS = 128,          // between two waits that have a stream of their own
-    MOST_WORDS = 1 << 16,       // of a chain's stream
-    MOST_BYTES = 8 << 20,       // of all of a stream's chains, in the device heap
-    MOST_US = HSAC_MOST_US / 2, // of a chain: batches are filled with them
+    MOST_KERNELS = 64,      // of a chain
+    MOST_CHAINS = 128,      // between two waits that have a stream of their own
+    MOST_WORDS = 1 << 16,   // of a chain's stream
+    MOST_BYTES = 8 << 20,   // of all of a stream's chains, in the device heap
+    MOST_US = HSAC_MOST_US, // of a chain: as of a kernel
 };
 // Of a window: a packet says how large it is, and a patch how far behind its beginning it goes.
 #define WINDOW_STEP ((uint64_t) 1 << 31)
