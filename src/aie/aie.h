@@ -22,6 +22,9 @@ uint64_t aie_likely(const struct kernel_spec * spec);
 // How the quantized weights of a product best lie in memory, which is given for one row of b and
 // weights that lie row behind row. False: as they do.
 bool aie_panel(const struct kernel_spec * product, struct kernel_panel * out);
+// Of a product with few rows of b: does each descriptor that reads its first operand stay within so
+// many rows of it, counted from the first of a batch on? Then these may lie anywhere.
+bool aie_reads_by(const struct kernel_spec * product, int64_t rows);
 
 // Name of the PDI that the kernel runs on, e.g. "layer_f32"; equal names mean equal PDIs. Empty:
 // there is no such kernel.

@@ -819,6 +819,11 @@ bool store_panel(const struct store * s, const struct kernel_spec * product,
     return aie_panel(&spec, out);
 }
 
+bool store_reads_by(const struct store * s, const struct kernel_spec * product, int64_t rows) {
+    struct kernel_spec spec = spec_here(s, product);
+    return aie_reads_by(&spec, rows);
+}
+
 void store_why_not(struct store * s, const struct kernel_spec * asked, struct error * err) {
     struct asked it = {.plan.spec = spec_here(s, asked)};
     struct error why = {0};

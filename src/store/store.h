@@ -126,6 +126,8 @@ bool store_can_itself(struct store * s, const struct kernel_spec * spec);
 // aie_panel, for the columns of this device.
 bool store_panel(const struct store * s, const struct kernel_spec * product,
                  struct kernel_panel * out);
+bool store_reads_by(const struct store * s, const struct kernel_spec * product,
+                    int64_t rows); // likewise
 // Why store_can says no.
 void store_why_not(struct store * s, const struct kernel_spec * spec, struct error * err);
 bool store_has_command(const struct store * s);

@@ -190,6 +190,43 @@ static void experts_of_a_token(void ** state) {
     layer_of_a_token(GGML_TYPE_Q6_K, 768, 256, true, 1.9);
 }
 
+static uint64_t operations_of(struct world * w) {
+    uint64_t before = stats().operations;
+    world_compute(w);
+    return stats().operations - before;
+}
+
+// One row for experts that are chosen all about: that is told the array as a product with one
+// matrix of so many rows is, not expert by expert.
+static void rows_of_all(void ** state) {
+    (void) state;
+    enum { K = 256, ROWS = 768, USED = 8, EXPERTS = 16 };
+    static const int32_t chosen[][USED] = {{3, 14, 0, 9, 5, 12, 7, 1}, {15, 2, 8, 6, 0, 13, 4, 11}};
+    struct world plain = world_new();
+    struct ggml_tensor * a =
+        ggml_new_tensor_2d(plain.weights, GGML_TYPE_Q4_0, K, (int64_t) ROWS * USED);
+    struct ggml_tensor * b = ggml_new_tensor_1d(plain.ctx, GGML_TYPE_F32, K);
+    world_alloc(&plain, ggml_mul_mat(plain.ctx, a, b));
+    fill(a, 72);
+    fill(b, 73);
+    operations_of(&plain);
+    uint64_t most = operations_of(&plain);
+    world_free(&plain);
+
+    struct moe e = moe_new(GGML_TYPE_Q4_0, K, ROWS, EXPERTS, USED, 1, 1, true);
+    fill(e.as, 70);
+    fill(e.b, 71);
+    for (int i = 0; i < 4; i++) {
+        ggml_backend_tensor_set(e.ids->view_src, chosen[i % 2], 0, sizeof chosen[0]);
+        uint64_t now = operations_of(&e.w);
+        check_experts(e.out, TOLERANCE_BF16);
+        if (now > most + most / 10) {
+            fail_msg("%d operations instead of %d", (int) now, (int) most);
+        }
+    }
+    world_free(&e.w);
+}
+
 static char last_error[1024];
 
 static void listen(enum ggml_log_level level, const char * text, void * user) {
@@ -235,6 +272,7 @@ int main(void) {
         cmocka_unit_test(precise),
         cmocka_unit_test(weights_that_change),
         cmocka_unit_test(experts_of_a_token),
+        cmocka_unit_test(rows_of_all),
         cmocka_unit_test(bad_ids),
     };
     return cmocka_run_group_tests(tests, load, unload);

@@ -125,3 +125,7 @@ enum status aie_compile_insts(const struct kernel_spec * spec, uint32_t ** insts
 bool aie_panel(const struct kernel_spec * product, struct kernel_panel * out) {
     return mul_mat_panel(product, out);
 }
+
+bool aie_reads_by(const struct kernel_spec * product, int64_t rows) {
+    return mul_mat_reads_by(product, rows);
+}

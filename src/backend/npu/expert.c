@@ -3,8 +3,9 @@
 // once for all products of a layer, which have the same ids.
 //
 // A token's experts are one product, of as many batches, in which the weights of each batch are
-// aimed at the expert that was chosen (join_gather): its plan is kept (kept.h) whichever they are,
-// and the host does not wait. Where they cannot be one, an expert with one row is a product like
+// aimed at the expert that was chosen (join_gather), or, where one row of src1 is for all, of one
+// matrix with the rows of all: its plan is kept (kept.h) whichever they are, and the host does not
+// wait. Where they cannot be one, an expert with one row is a product like
 // any other, of operands and to a result as they lie. Where experts have more rows, the host waits,
 // brings the rows of each together, and makes one product for each expert. Rows are padded up to
 // few sizes, so that not every count wants a kernel of its own.
@@ -490,28 +491,67 @@ static void set_gathered(const struct call * c, char * padded_row, struct gather
     }
 }
 
-// Is there one kernel that reads the experts' weights where they lie?
-static bool is_one(struct hsa_stream * s, const struct call * c, const struct gathered * g) {
+// The same as one matrix with the rows of all, which the array's columns share evenly, however few
+// an expert has. One row of src1 is for all of them, then.
+static bool set_rows_of_all(const struct call * c, struct product * p) {
+    struct ggml_tensor *a = &p->a, *b = &p->b, *node = &p->node;
+    int64_t rows = a->ne[1];
+    if (c->b->ne[1] > 1 || a->nb[2] != (size_t) rows * a->nb[1] ||
+        node->nb[1] != (size_t) rows * sizeof(float)) {
+        return false;
+    }
+    a->ne[1] = node->ne[0] = rows * c->n_slots;
+    a->ne[2] = b->ne[2] = node->ne[2] = 1;
+    a->nb[2] = a->nb[3] = (size_t) a->ne[1] * a->nb[1];
+    node->nb[1] = node->nb[2] = node->nb[3] = (size_t) node->ne[0] * sizeof(float);
+    node->src[0] = a;
+    node->src[1] = b;
+    return true;
+}
+
+// Is there one kernel that reads the experts' weights where they lie? Descriptors end with a batch;
+// with the rows of all they have to end with those of an expert.
+static bool is_one(struct hsa_stream * s, const struct call * c, const struct gathered * g,
+                   const struct product * p) {
     struct mat_world w = mat_world_of(s->device);
     struct mat_plan plan;
     w.panel = g->shadows[0] ? w.panel : c->weights.panel;
-    return mat_plan_node(w, &g->p.node, &plan, NULL) == ST_OK && plan.a.way == MAT_AS_IT_STANDS &&
-           !plan.by_pieces && !mat_reads_on_host(&plan) && !plan.result.staged &&
-           (!g->shadows[0] || mat_scratch(&plan) == 0);
+    bool one = mat_plan_node(w, &p->node, &plan, NULL) == ST_OK && plan.a.way == MAT_AS_IT_STANDS &&
+               !plan.by_pieces && !mat_reads_on_host(&plan) && !plan.result.staged &&
+               (!g->shadows[0] || mat_scratch(&plan) == 0);
+    if (one && p->a.ne[1] > c->as->ne[1]) {
+        struct mat_at at = {0};
+        char * addr[PLAN_OPERANDS] = {NULL};
+        struct kernel_spec spec = mat_part(&plan, w.arch, &at, addr);
+        one = !mat_next(&plan, &at) && store_reads_by(w.store, &spec, c->as->ne[1]);
+    }
+    return one;
 }
 
+// As one of the two was sent before; else with the rows of all where that is one kernel. Where
+// neither is, it is not done: one by one.
 static enum status send_gathered(struct hsa_stream * s, const struct call * c, struct gathered * g,
                                  bool * done, struct error * err) {
+    struct product all = g->p;
+    const struct product * as = &g->p;
+    bool can = set_rows_of_all(c, &all);
     s->npu->gather = &g->parts;
-    enum status st = kept_node(s, &g->p.node, done, err);
-    if (st == ST_OK && !*done && is_one(s, c, g)) {
-        st = mat_compute(s, &g->p.node, err);
+    enum status st = can ? kept_node(s, &all.node, done, err) : ST_OK;
+    if (st == ST_OK && !*done) {
+        st = kept_node(s, &as->node, done, err);
+    }
+    if (st == ST_OK && !*done && can && is_one(s, c, g, &all)) {
+        as = &all;
+        st = kept_node(s, &as->node, done, err); // it is this one that is written down
+    }
+    if (st == ST_OK && !*done && (as == &all || is_one(s, c, g, as))) {
+        st = mat_compute(s, &as->node, err);
         *done = st == ST_OK;
         kept_end(s, *done);
     }
     kept_void(s->npu->kept);
     s->npu->gather = NULL;
-    return st == ST_UNSUPPORTED ? ST_OK : st; // then one by one
+    return st == ST_UNSUPPORTED ? ST_OK : st;
 }
 
 static enum status run_gathered(struct hsa_stream * s, const struct call * c, bool * done,

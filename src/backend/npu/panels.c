@@ -247,14 +247,17 @@ bool panels_read(struct panels * all, const char * at, void * data, size_t size)
 
 // ---- products ----
 
-// One matrix of several, or some that follow each other, where panels end with each.
+// One matrix of several, or some that follow each other, also with their rows as one's, where
+// panels end with each.
 static bool is_matrix_of(const struct paneled * p, const struct view * v) {
-    size_t at = (size_t) (v->data - p->view.data);
-    bool within = v->ne[2] == 1 || (v->nb[2] == p->view.nb[2] &&
-                                    v->ne[2] <= p->view.ne[2] - (int64_t) (at / p->view.nb[2]));
-    return p->view.type == v->type && v->ne[0] == p->view.ne[0] && v->ne[1] == p->view.ne[1] &&
-           within && v->ne[3] == 1 && v->nb[0] == p->view.nb[0] && v->nb[1] == p->view.nb[1] &&
-           p->panel.rows && v->ne[1] % p->panel.rows == 0 && at % p->view.nb[2] == 0;
+    size_t at = (size_t) (v->data - p->view.data), nb2 = p->view.nb[2];
+    int64_t rows = p->view.ne[1], left = p->view.ne[2] - (int64_t) (at / nb2);
+    bool within = v->ne[2] == 1 || (v->nb[2] == nb2 && v->ne[2] <= left && v->ne[1] == rows);
+    bool follow = v->ne[1] == rows || (v->ne[1] % rows == 0 && v->ne[1] / rows <= left &&
+                                       nb2 == (size_t) rows * v->nb[1]);
+    return p->view.type == v->type && v->ne[0] == p->view.ne[0] && follow && within &&
+           v->ne[3] == 1 && v->nb[0] == p->view.nb[0] && v->nb[1] == p->view.nb[1] &&
+           p->panel.rows && rows % p->panel.rows == 0 && at % nb2 == 0;
 }
 
 struct kernel_panel panels_of(struct panels * all, const struct view * v) {

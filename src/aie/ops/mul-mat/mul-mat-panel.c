@@ -55,3 +55,18 @@ bool mul_mat_panel(const struct kernel_spec * product, struct kernel_panel * out
     }
     return out->rows != 0;
 }
+
+bool mul_mat_reads_by(const struct kernel_spec * product, int64_t rows) {
+    struct mm_plan p;
+    bool op = product->op == KERNEL_OP_MUL_MAT || product->op == KERNEL_OP_MUL_MAT_BLOCKS;
+    bool apart = op && rows > 0 && mm_plan_make(product, &p, NULL) == ST_OK && p.is_vector;
+    for (int64_t i = 0; apart && i < p.steps; i++) {
+        struct mm_step s = mm_plan_step(&p, product, i);
+        int64_t read = (p.m_pass > 1 ? s.tiles : 1) * p.y_rows; // by one descriptor
+        for (int stream = 0; stream < p.columns * p.core_rows; stream++) {
+            int64_t first = mm_plan_m(&p, s.m_step, stream);
+            apart &= first / rows == (first + read - 1) / rows;
+        }
+    }
+    return apart;
+}

@@ -378,6 +378,7 @@ enum status mul_mat_image(const struct aie_program * of, enum aie_arch arch,
 enum { MM_MEM_LOCKS = 14 };
 extern const uint8_t mm_mem_lock_init[MM_MEM_LOCKS];
 bool mul_mat_panel(const struct kernel_spec * product, struct kernel_panel * out); // aie_panel
+bool mul_mat_reads_by(const struct kernel_spec * product, int64_t rows);           // aie_reads_by
 // The array of products that are no vectors: a program for all cores.
 enum status mul_mat_pdi(const struct aie_program * of, enum aie_arch arch, int columns,
                         const struct array_program * program, uint8_t ** pdi, size_t * size,
