@@ -16,6 +16,7 @@
 // Weights of experts that were not chosen are never read. An id of no expert is an error.
 //
 // dst[:, slot, token] = as[:, :, ids[slot, token]] * b[:, slot mod b's, token]
+#include "expert.h"
 #include "moves.h"
 #include "panels.h"
 #include "touch.h"
@@ -27,14 +28,6 @@
 // may be. An expert that needs more scratch is sent alone.
 #define GROUP_EXPERTS 32
 #define GROUP_BYTES   ((size_t) 64 << 20)
-
-struct call { // a node whose shapes and datatypes fit
-    const struct ggml_tensor *node, *as, *b, *ids;
-    struct mat_source weights; // all experts
-    bool precise;
-    bool pads; // rows of weights are of a length that no kernel takes, and are padded to k
-    int64_t k, n_experts, n_slots, n_tokens;
-};
 
 struct sorted {     // rows of the result by expert
     int64_t * rows; // slot + n_slots * token
@@ -51,19 +44,19 @@ struct job { // an expert with several rows
 // ---- plans ----
 
 static enum status call_of(const struct mat_world * w, const struct ggml_tensor * node,
-                           struct call * out, struct error * err) {
+                           struct expert_call * out, struct error * err) {
     const struct ggml_tensor *as = node->src[0], *b = node->src[1], *ids = node->src[2];
     if (!as || !b || !ids) {
         return error_set(err, ST_INVALID, "MUL_MAT_ID has an operand too few");
     }
-    *out = (struct call){.node = node,
-                         .as = as,
-                         .b = b,
-                         .ids = ids,
-                         .weights = mat_source_of(view_of(as), false),
-                         .n_experts = as->ne[2],
-                         .n_slots = ids->ne[0],
-                         .n_tokens = ids->ne[1]};
+    *out = (struct expert_call){.node = node,
+                                .as = as,
+                                .b = b,
+                                .ids = ids,
+                                .weights = mat_source_of(view_of(as), false),
+                                .n_experts = as->ne[2],
+                                .n_slots = ids->ne[0],
+                                .n_tokens = ids->ne[1]};
     out->weights.panel = panels_of(buffer_panels(as), &out->weights.view);
     struct mat_source rows = mat_source_of(view_of(b), false);
     bool floats = mat_can_stage(&out->weights) && !mat_is_integer(as->type) &&
@@ -88,7 +81,7 @@ static enum status call_of(const struct mat_world * w, const struct ggml_tensor 
     return ST_OK;
 }
 
-static struct mat_source expert_of(const struct call * c, int64_t expert) {
+struct mat_source expert_source(const struct expert_call * c, int64_t expert) {
     struct mat_source one = c->weights;
     one.view.ne[2] = 1;
     if (one.view.data) {
@@ -98,14 +91,14 @@ static struct mat_source expert_of(const struct call * c, int64_t expert) {
 }
 
 // The rows of src1 that one expert gets, in the kernel's form.
-static struct view rows_view(const struct call * c, int64_t k, int64_t n) {
+static struct view rows_view(const struct expert_call * c, int64_t k, int64_t n) {
     struct mat_source rows = {.view =
                                   view_contiguous(GGML_TYPE_F32, (int64_t[]){k, n, 1, 1}, NULL)};
     return mat_packed(&rows, c->precise ? MAT_RIGHT : MAT_HI, NULL);
 }
 
 // a: an expert's weights, as they are or padded.
-static enum status plan_expert(const struct mat_world * w, const struct call * c,
+static enum status plan_expert(const struct mat_world * w, const struct expert_call * c,
                                const struct mat_source * a, int64_t n_rows, struct mat_plan * out,
                                struct error * err) {
     int64_t n = mat_padded_rows(n_rows);
@@ -115,18 +108,14 @@ static enum status plan_expert(const struct mat_world * w, const struct call * c
 }
 
 // How one expert lies when it is padded.
-static struct mat_source padded_of(const struct call * c) {
-    struct mat_source one = expert_of(c, 0), padded = {0};
+static struct mat_source padded_of(const struct expert_call * c) {
+    struct mat_source one = expert_source(c, 0), padded = {0};
     mat_padded(&one, &padded.view);
     return padded;
 }
 
-// One row of the result as a product: dst = as[:, :, expert] * b.
-struct product {
-    struct ggml_tensor node, a, b;
-};
-
-static void set_product(const struct call * c, int64_t expert, int64_t row, struct product * out) {
+void expert_product(const struct expert_call * c, int64_t expert, int64_t row,
+                    struct expert_product * out) {
     int64_t slot = row % c->n_slots, token = row / c->n_slots;
     struct ggml_tensor *a = &out->a, *b = &out->b, *node = &out->node;
     *a = *c->as;
@@ -147,8 +136,8 @@ static void set_product(const struct call * c, int64_t expert, int64_t row, stru
 }
 
 // The same with weights and a row that are padded.
-static void set_padded(const struct call * c, const struct view * weights, char * row,
-                       struct product * out) {
+void expert_pad(const struct expert_call * c, const struct view * weights, char * row,
+                struct expert_product * out) {
     struct ggml_tensor *a = &out->a, *b = &out->b;
     a->ne[0] = b->ne[0] = c->k;
     a->data = weights->data;
@@ -162,19 +151,19 @@ static void set_padded(const struct call * c, const struct view * weights, char 
 
 enum status expert_check(const struct mat_world * w, const struct ggml_tensor * node,
                          struct error * err) {
-    struct call c;
+    struct expert_call c;
     enum status st = call_of(w, node, &c, err);
     if (st != ST_OK || ggml_is_empty(node) || c.as->ne[0] == 0) {
         return st;
     }
-    struct product one;
+    struct expert_product one;
     struct mat_plan alone;
-    set_product(&c, 0, 0, &one);
+    expert_product(&c, 0, 0, &one);
     struct mat_world own = *w;
     own.panel = c.weights.panel;
     st = mat_plan_node(own, &one.node, &alone, err);
     // Any expert may get any number of the rows; padded or, where there is no memory for that, not.
-    const struct mat_source weights[] = {expert_of(&c, 0), padded_of(&c)};
+    const struct mat_source weights[] = {expert_source(&c, 0), padded_of(&c)};
     int64_t most = c.n_slots * c.n_tokens, n = 1;
     while (st == ST_OK && n <= most) {
         struct mat_plan p;
@@ -189,7 +178,7 @@ enum status expert_check(const struct mat_world * w, const struct ggml_tensor * 
 
 // ---- rows by expert ----
 
-static int32_t id_at(const struct call * c, int64_t row) {
+int32_t expert_id(const struct expert_call * c, int64_t row) {
     int32_t id;
     const char * at = (const char *) c->ids->data + (size_t) (row % c->n_slots) * c->ids->nb[0] +
                       (size_t) (row / c->n_slots) * c->ids->nb[1];
@@ -202,7 +191,8 @@ static void sorted_free(struct sorted * s) {
     free(s->end);
 }
 
-static enum status sort_rows(const struct call * c, struct sorted * out, struct error * err) {
+static enum status sort_rows(const struct expert_call * c, struct sorted * out,
+                             struct error * err) {
     int64_t n = c->n_slots * c->n_tokens;
     *out = (struct sorted){
         .rows = malloc((size_t) n * sizeof *out->rows),
@@ -212,7 +202,7 @@ static enum status sort_rows(const struct call * c, struct sorted * out, struct 
         return error_set(err, ST_NO_MEMORY, "no memory to sort %lld rows by expert", (long long) n);
     }
     for (int64_t row = 0; row < n; row++) {
-        int32_t id = id_at(c, row);
+        int32_t id = expert_id(c, row);
         if (id < 0 || id >= c->n_experts) {
             return error_set(err, ST_INVALID,
                              "expert %d is asked for (place %lld of token %lld), there are %lld",
@@ -225,7 +215,7 @@ static enum status sort_rows(const struct call * c, struct sorted * out, struct 
         out->end[e + 1] += out->end[e];
     }
     for (int64_t row = 0; row < n; row++) { // end[e] is where e begins, and moves to where it ends
-        out->rows[out->end[id_at(c, row)]++] = row;
+        out->rows[out->end[expert_id(c, row)]++] = row;
     }
     return ST_OK;
 }
@@ -236,7 +226,7 @@ static char * row_of(const struct ggml_tensor * t, int64_t slot, int64_t token) 
     return (char *) t->data + (size_t) (slot % t->ne[1]) * t->nb[1] + (size_t) token * t->nb[2];
 }
 
-static void gather(const struct call * c, const struct job * j, float * row) {
+static void gather(const struct expert_call * c, const struct job * j, float * row) {
     const struct view * to = &j->plan.b.kernel;
     for (int64_t i = 0; i < j->n_rows; i++) {
         memset(to->data + (size_t) i * to->nb[1], 0, to->nb[1]); // what is padded stays so
@@ -249,7 +239,7 @@ static void gather(const struct call * c, const struct job * j, float * row) {
            (size_t) (to->ne[1] - j->n_rows) * to->nb[1]);
 }
 
-static void scatter(const struct call * c, const struct job * j) {
+static void scatter(const struct expert_call * c, const struct job * j) {
     const struct view * from = &j->plan.result.kernel;
     for (int64_t i = 0; i < j->n_rows; i++) {
         char * to = row_of(c->node, j->rows[i] % c->n_slots, j->rows[i] / c->n_slots);
@@ -273,8 +263,8 @@ static void place(struct job * j, char * room) {
 }
 
 // The stream has been waited for: operands may be read.
-static enum status run_group(struct hsa_stream * s, const struct call * c, struct job * jobs, int n,
-                             size_t bytes, float * row, struct error * err) {
+static enum status run_group(struct hsa_stream * s, const struct expert_call * c, struct job * jobs,
+                             int n, size_t bytes, float * row, struct error * err) {
     char * room;
     enum status st = stream_scratch(s, bytes, &room, err);
     for (int i = 0; i < n && st == ST_OK; i++) {
@@ -300,11 +290,11 @@ static enum status run_group(struct hsa_stream * s, const struct call * c, struc
 
 // ---- the node ----
 
-static enum status plan_job(struct hsa_stream * s, const struct call * c, int64_t expert,
+static enum status plan_job(struct hsa_stream * s, const struct expert_call * c, int64_t expert,
                             struct job * j, struct error * err) {
     struct mat_world w = mat_world_of(s->device);
     enum mat_pieces pieces = c->precise ? MAT_LEFT : MAT_HI;
-    struct mat_source weights = expert_of(c, expert);
+    struct mat_source weights = expert_source(c, expert);
     enum status st = c->pads ? mat_shadow(s, c->as, &weights, MAT_PADDED, &j->shadow, err) : ST_OK;
     if (st == ST_OK && j->shadow) {
         struct mat_source padded = {.view = shadow_view(j->shadow)};
@@ -337,7 +327,7 @@ static void release(struct group * g) { // what was sent for them has been waite
     g->bytes = 0;
 }
 
-static enum status end_group(struct hsa_stream * s, const struct call * c, struct group * g,
+static enum status end_group(struct hsa_stream * s, const struct expert_call * c, struct group * g,
                              float * row, struct error * err) {
     enum status st = g->n ? run_group(s, c, g->jobs, g->n, g->bytes, row, err) : ST_OK;
     release(g);
@@ -345,7 +335,7 @@ static enum status end_group(struct hsa_stream * s, const struct call * c, struc
 }
 
 // Experts with several rows each.
-static enum status run_together(struct hsa_stream * s, const struct call * c,
+static enum status run_together(struct hsa_stream * s, const struct expert_call * c,
                                 const struct sorted * by, int64_t least, struct group * g,
                                 float * row, struct error * err) {
     enum status st = stream_wait(s, err); // the rows may be results that are still on their way
@@ -374,14 +364,8 @@ static enum status run_together(struct hsa_stream * s, const struct call * c,
     return end_group(s, c, g, row, err);
 }
 
-// Rows of src1 with zeros behind them, in scratch.
-struct padded_rows {
-    char * room; // NULL: none
-    unsigned resets;
-};
-
-static enum status pad_rows(struct hsa_stream * s, const struct call * c, struct padded_rows * out,
-                            struct error * err) {
+enum status expert_pad_rows(struct hsa_stream * s, const struct expert_call * c,
+                            struct expert_rows * out, struct error * err) {
     const int64_t ne[] = {c->k, c->b->ne[1], c->b->ne[2], 1};
     struct view from = view_of(c->b), all = view_contiguous(GGML_TYPE_F32, ne, NULL), to = all;
     to.ne[0] = from.ne[0];
@@ -398,14 +382,14 @@ static enum status pad_rows(struct hsa_stream * s, const struct call * c, struct
     memset(room, 0, view_bytes(&all));
     touch_end(s->device->agent, &all);
     st = moves_send(s, &from, &to, err);
-    *out = (struct padded_rows){st == ST_OK ? room : NULL, s->n_resets};
+    *out = (struct expert_rows){st == ST_OK ? room : NULL, s->n_resets};
     return st;
 }
 
 // Computes the product as a node, and reuses the plan of an earlier node like it. *done is false
 // where the product needs scratch of its own: its operands are there.
-static enum status run_product(struct hsa_stream * s, const struct product * p, bool in_scratch,
-                               bool * done, struct error * err) {
+static enum status run_product(struct hsa_stream * s, const struct expert_product * p,
+                               bool in_scratch, bool * done, struct error * err) {
     enum status st = kept_node(s, &p->node, done, err);
     if (st != ST_OK || *done) {
         return st;
@@ -425,25 +409,25 @@ static enum status run_product(struct hsa_stream * s, const struct product * p, 
 }
 
 // An expert with one row.
-static enum status run_alone(struct hsa_stream * s, const struct call * c, int64_t expert,
-                             int64_t row, struct padded_rows * rows, struct error * err) {
-    struct product p;
+static enum status run_alone(struct hsa_stream * s, const struct expert_call * c, int64_t expert,
+                             int64_t row, struct expert_rows * rows, struct error * err) {
+    struct expert_product p;
     struct shadow * shadow = NULL;
-    struct mat_source weights = expert_of(c, expert);
+    struct mat_source weights = expert_source(c, expert);
     bool done = false;
     enum status st = c->pads ? mat_shadow(s, c->as, &weights, MAT_PADDED, &shadow, err) : ST_OK;
     if (st == ST_OK && shadow && (!rows->room || rows->resets != s->n_resets)) {
-        *rows = (struct padded_rows){0};
-        st = pad_rows(s, c, rows, err);
+        *rows = (struct expert_rows){0};
+        st = expert_pad_rows(s, c, rows, err);
     }
-    set_product(c, expert, row, &p);
+    expert_product(c, expert, row, &p);
     if (st == ST_OK && shadow && rows->room) {
-        struct product padded = p;
+        struct expert_product padded = p;
         struct view view = shadow_view(shadow);
         int64_t at = row % c->n_slots % c->b->ne[1] + row / c->n_slots * c->b->ne[1];
         padded.node.src[0] = &padded.a;
         padded.node.src[1] = &padded.b;
-        set_padded(c, &view, rows->room + (size_t) at * (size_t) c->k * sizeof(float), &padded);
+        expert_pad(c, &view, rows->room + (size_t) at * (size_t) c->k * sizeof(float), &padded);
         st = run_product(s, &padded, true, &done, err);
     }
     if (done) {
@@ -454,146 +438,16 @@ static enum status run_alone(struct hsa_stream * s, const struct call * c, int64
     return st == ST_OK && !done ? run_product(s, &p, false, &done, err) : st;
 }
 
-// ---- the experts of one token as one product ----
-
-// An address that stands for weights whose padded forms lie in different places.
-#define PRETENDED ((char *) (uintptr_t) ((uint64_t) 1 << 46))
-
-struct gathered {
-    struct product p;
-    struct join_gather parts;
-    struct shadow * shadows[JOIN_MOST_PARTS]; // NULL: the weights are not padded
-};
-
-static bool can_gather(const struct hsa_stream * s, const struct call * c) {
-    return s->npu->join && c->n_tokens == 1 && c->n_slots > 1 && c->n_slots <= JOIN_MOST_PARTS &&
-           c->n_slots <= c->n_experts && (c->b->ne[1] == 1 || c->b->ne[1] == c->n_slots) &&
-           !hsac_agent_is_host(s->device->agent, c->as->data);
-}
-
-static void set_gathered(const struct call * c, char * padded_row, struct gathered * g) {
-    struct ggml_tensor *a = &g->p.a, *b = &g->p.b, *node = &g->p.node;
-    set_product(c, 0, 0, &g->p);
-    if (g->shadows[0]) {
-        struct view view = shadow_view(g->shadows[0]);
-        set_padded(c, &view, padded_row, &g->p);
-        a->data = PRETENDED;
-        a->nb[2] = a->nb[3] = view_bytes(&view);
-    }
-    a->ne[2] = b->ne[2] = node->ne[2] = c->n_slots;
-    b->nb[2] = c->b->ne[1] == 1 ? 0 : b->nb[1]; // one row for all of them, or one for each
-    node->nb[2] = node->nb[1];
-    g->parts = (struct join_gather){.n = (int) c->n_slots, .in = {a->data, a->nb[2], {NULL}}};
-    for (int i = 0; i < g->parts.n; i++) {
-        g->parts.in.at[i] = g->shadows[i]
-                                ? shadow_view(g->shadows[i]).data
-                                : (char *) c->as->data + (size_t) id_at(c, i) * c->as->nb[2];
-    }
-}
-
-// The same as one matrix with the rows of all, which the array's columns share evenly, however few
-// an expert has. One row of src1 is for all of them, then.
-static bool set_rows_of_all(const struct call * c, struct product * p) {
-    struct ggml_tensor *a = &p->a, *b = &p->b, *node = &p->node;
-    int64_t rows = a->ne[1];
-    if (c->b->ne[1] > 1 || a->nb[2] != (size_t) rows * a->nb[1] ||
-        node->nb[1] != (size_t) rows * sizeof(float)) {
-        return false;
-    }
-    a->ne[1] = node->ne[0] = rows * c->n_slots;
-    a->ne[2] = b->ne[2] = node->ne[2] = 1;
-    a->nb[2] = a->nb[3] = (size_t) a->ne[1] * a->nb[1];
-    node->nb[1] = node->nb[2] = node->nb[3] = (size_t) node->ne[0] * sizeof(float);
-    node->src[0] = a;
-    node->src[1] = b;
-    return true;
-}
-
-// Is there one kernel that reads the experts' weights where they lie? Descriptors end with a batch;
-// with the rows of all they have to end with those of an expert.
-static bool is_one(struct hsa_stream * s, const struct call * c, const struct gathered * g,
-                   const struct product * p) {
-    struct mat_world w = mat_world_of(s->device);
-    struct mat_plan plan;
-    w.panel = g->shadows[0] ? w.panel : c->weights.panel;
-    bool one = mat_plan_node(w, &p->node, &plan, NULL) == ST_OK && plan.a.way == MAT_AS_IT_STANDS &&
-               !plan.by_pieces && !mat_reads_on_host(&plan) && !plan.result.staged &&
-               (!g->shadows[0] || mat_scratch(&plan) == 0);
-    if (one && p->a.ne[1] > c->as->ne[1]) {
-        struct mat_at at = {0};
-        char * addr[PLAN_OPERANDS] = {NULL};
-        struct kernel_spec spec = mat_part(&plan, w.arch, &at, addr);
-        one = !mat_next(&plan, &at) && store_reads_by(w.store, &spec, c->as->ne[1]);
-    }
-    return one;
-}
-
-// As one of the two was sent before; else with the rows of all where that is one kernel. Where
-// neither is, it is not done: one by one.
-static enum status send_gathered(struct hsa_stream * s, const struct call * c, struct gathered * g,
-                                 bool * done, struct error * err) {
-    struct product all = g->p;
-    const struct product * as = &g->p;
-    bool can = set_rows_of_all(c, &all);
-    s->npu->gather = &g->parts;
-    enum status st = can ? kept_node(s, &all.node, done, err) : ST_OK;
-    if (st == ST_OK && !*done) {
-        st = kept_node(s, &as->node, done, err);
-    }
-    if (st == ST_OK && !*done && can && is_one(s, c, g, &all)) {
-        as = &all;
-        st = kept_node(s, &as->node, done, err); // it is this one that is written down
-    }
-    if (st == ST_OK && !*done && (as == &all || is_one(s, c, g, as))) {
-        st = mat_compute(s, &as->node, err);
-        *done = st == ST_OK;
-        kept_end(s, *done);
-    }
-    kept_void(s->npu->kept);
-    s->npu->gather = NULL;
-    return st == ST_UNSUPPORTED ? ST_OK : st;
-}
-
-static enum status run_gathered(struct hsa_stream * s, const struct call * c, bool * done,
-                                struct error * err) {
-    struct gathered g = {.parts.n = 0};
-    struct padded_rows rows = {0};
-    int n = c->pads ? (int) c->n_slots : 0;
-    bool whole = true;
-    enum status st = ST_OK;
-    for (int i = 0; i < n && st == ST_OK; i++) {
-        struct mat_source weights = expert_of(c, id_at(c, i));
-        st = mat_shadow(s, c->as, &weights, MAT_PADDED, &g.shadows[i], err);
-        whole = whole && g.shadows[i];
-    }
-    if (st == ST_OK && n && whole) {
-        st = pad_rows(s, c, &rows, err);
-        whole = rows.room != NULL;
-    }
-    if (st == ST_OK && whole) {
-        set_gathered(c, rows.room, &g);
-        st = send_gathered(s, c, &g, done, err);
-    }
-    for (int i = 0; i < n; i++) {
-        if (*done) {
-            npu_hold(s, g.shadows[i]);
-        } else if (g.shadows[i]) {
-            shadow_release(g.shadows[i]);
-        }
-    }
-    return st;
-}
-
-static enum status run_all(struct hsa_stream * s, const struct call * c, const struct sorted * by,
-                           struct error * err) {
+static enum status run_all(struct hsa_stream * s, const struct expert_call * c,
+                           const struct sorted * by, struct error * err) {
     bool done = false;
-    enum status gathered = can_gather(s, c) ? run_gathered(s, c, &done, err) : ST_OK;
+    enum status gathered = expert_can_gather(s, c) ? expert_gathered(s, c, &done, err) : ST_OK;
     if (gathered != ST_OK || done) {
         return gathered;
     }
     // All rows are padded at once, which is not for many.
     int64_t least = c->pads && c->n_slots * c->n_tokens > MAT_FEW_ROWS ? 1 : 2;
-    struct padded_rows rows = {0};
+    struct expert_rows rows = {0};
     enum status st = ST_OK;
     bool several = false;
     for (int64_t e = 0; e < c->n_experts && st == ST_OK; e++) {
@@ -618,7 +472,7 @@ static enum status run_all(struct hsa_stream * s, const struct call * c, const s
 enum status expert_compute(struct hsa_stream * s, const struct ggml_tensor * node,
                            struct error * err) {
     struct mat_world w = mat_world_of(s->device);
-    struct call c;
+    struct expert_call c;
     enum status st = call_of(&w, node, &c, err);
     bool nothing = st == ST_OK && c.as->ne[0] == 0;
     if (st == ST_OK && (nothing || npu_is_pending(s, c.ids->data, ggml_nbytes(c.ids)))) {
