@@ -17,6 +17,7 @@ enum aie_code {
     AIE_CODE_UNPACK,
     AIE_CODE_UNPACK_PLANES,
     AIE_CODE_ATTENTION,
+    AIE_CODE_ATTENTION_MATRIX, // prompts, products in matrix mode
     AIE_CODES,
 };
 

@@ -176,5 +176,7 @@ static int visit_all(visit_fn visit, void * user) {
     for (int op = KERNEL_OP_TASK_ADD; op <= KERNEL_OP_TASK_RMS_NORM_MUL; op++) {
         n += visit_task((enum kernel_op) op, 896, 17, visit, user);
     }
+    n += visit_attention(DTYPE_F16, 64, 16, 4, 96, 200, visit, user); // a prompt
+    n += visit_attention(DTYPE_BF16, 64, 16, 4, 96, 200, visit, user);
     return n;
 }

@@ -354,7 +354,34 @@ static void test_lone_cores(void ** state) { // among other programs, without a 
         struct kernel_spec spec = spec_of(&cases[i].shape);
         char name[KERNEL_NAME_MAX];
         aie_program_name(&spec, name);
-        assert_string_equal(name, cases[i].mixed ? "decoder" : "attention");
+        assert_int_equal(strcmp(name, "decoder") == 0, cases[i].mixed);
+        check_shape(&cases[i].shape);
+    }
+}
+
+static void test_matrix(void ** state) { // prompts, by units of 16 queries and blocks of 64 keys
+    (void) state;
+    static const struct {
+        struct shape shape;
+        enum { LANES, MATRIX } way;
+    } cases[] = {
+        {{64, 64, 4, 1, 64, 64, 1, 1, DTYPE_BF16, 0, 0, 0, 0, 0}, MATRIX},
+        {{64, 64, 8, 2, 96, 192, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, MATRIX},
+        {{64, 64, 8, 8, 77, 128, 1, 1, DTYPE_BF16, 0, 0, 0, 0, 1}, MATRIX}, // one unit of a core
+        {{64, 64, 14, 2, 50, 136, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, MATRIX}, // seven
+        {{64, 64, 6, 2, 61, 101, 2, 1, DTYPE_BF16, 0, 0, 0, 0, 0}, MATRIX}, // cores without any
+        {{64, 64, 10, 1, 49, 97, 1, 1, DTYPE_F16, 0, 0, 0, 0, 1}, MATRIX},  // eight heads of ten
+        {{64, 64, 4, 2, 130, 200, 2, 2, DTYPE_BF16, 1, 0, 0, 0, 0}, MATRIX},
+        {{64, 64, 4, 1, 64, 130, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, LANES}, // not by eight keys
+        {{64, 64, 4, 1, 64, 64, 1, 1, DTYPE_BF16, 1, 1, 0, 0, 1}, LANES}, // sinks
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct kernel_spec spec = spec_of(&cases[i].shape);
+        char name[KERNEL_NAME_MAX];
+        aie_program_name(&spec, name);
+        if (rig_arch == AIE_ARCH_AIE2) {
+            assert_string_equal(name, cases[i].way == MATRIX ? "attention_matrix" : "attention");
+        }
         check_shape(&cases[i].shape);
     }
 }
@@ -464,10 +491,11 @@ int main(int argc, char ** argv) {
     }
     rig_arguments(argc, argv, one ? 2 : 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),      cmocka_unit_test(test_masked),
-        cmocka_unit_test(test_two_items),  cmocka_unit_test(test_lone_cores),
-        cmocka_unit_test(test_columns),    cmocka_unit_test(test_quantized),
-        cmocka_unit_test(test_head_masks), cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_plain),     cmocka_unit_test(test_masked),
+        cmocka_unit_test(test_two_items), cmocka_unit_test(test_lone_cores),
+        cmocka_unit_test(test_columns),   cmocka_unit_test(test_quantized),
+        cmocka_unit_test(test_matrix),    cmocka_unit_test(test_head_masks),
+        cmocka_unit_test(test_parts),
     };
     const struct CMUnitTest shapes[] = {cmocka_unit_test(test_by_hand)};
     return one ? cmocka_run_group_tests(shapes, NULL, NULL)

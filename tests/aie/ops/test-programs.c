@@ -26,7 +26,7 @@ enum {
 static const struct {
     const char * op;
     int most;
-} alone[] = {{"mul_mat", 5}, {"flash_attn_ext", 1}, {"unpack", 2}};
+} alone[] = {{"mul_mat", 5}, {"flash_attn_ext", 2}, {"unpack", 2}};
 
 struct program {
     char name[KERNEL_NAME_MAX], digest[SHA256_TEXT];

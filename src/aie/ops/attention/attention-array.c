@@ -2,6 +2,8 @@
 // after item goes to column after column, and a column's next one begins when the results of the
 // last are there. Descriptors of cores and memtiles are written once, those of the shims point at
 // each item's operands.
+#include "attention-matrix.h"
+
 #include "aie/ops/mixed.h"
 #include "aie/plan/plan.h"
 
@@ -38,7 +40,10 @@ _Static_assert(CORE_K_LAST + AT_MASK_BLOCKS <= CORE_PASSING_REST && 2 * HALF_BDS
 
 enum status attention_plan(struct aie_plan * p, struct error * err) {
     enum status st = at_plan_make(&p->spec, &p->of.attention, err);
-    p->program = &aie_programs[p->of.attention.mixed ? AIE_PROGRAM_DECODER : AIE_PROGRAM_ATTENTION];
+    const struct at_plan * of = &p->of.attention;
+    p->program = &aie_programs[of->matrix  ? AIE_PROGRAM_ATTENTION_MATRIX
+                               : of->mixed ? AIE_PROGRAM_DECODER
+                                           : AIE_PROGRAM_ATTENTION];
     return st;
 }
 
@@ -47,8 +52,8 @@ enum status attention_plan(struct aie_plan * p, struct error * err) {
 enum status attention_image(const struct aie_program * of, enum aie_arch arch,
                             struct array_program * out, struct error * err) {
     struct at_code program = {0};
-    (void) of; // there is but one
-    enum status st = at_program(arch, &program, err);
+    enum status st =
+        (of->code == AIE_CODE_ATTENTION_MATRIX ? mx_program : at_program)(arch, &program, err);
     *out = (struct array_program){.code = program.code.bytes,
                                   .size = program.code.size,
                                   .locks = at_lock_init,
@@ -198,7 +203,16 @@ static int turn_kinds(const struct at_plan * p) {
 }
 
 static void write_core_bds(const struct design * d, struct flow_tile at, int rows) {
+    static const struct mx_bds matrix = {.q = CORE_Q,
+                                         .out = CORE_OUT,
+                                         .k = {CORE_K, CORE_K_LAST},
+                                         .v = {CORE_V, CORE_V_LAST},
+                                         .mask = {CORE_MASK, CORE_MASK_LAST}};
     const struct at_plan * p = &d->plan;
+    if (p->matrix) {
+        mx_write_core_bds(&d->flow, at, p, rows, &matrix);
+        return;
+    }
     struct array_bd q = core_bd(AT_FREE, p->sinks ? -1 : AT_LOCK_Q_EMPTY, AT_LOCK_Q_FULL);
     set_rows(&q, (uint32_t) p->rows, (uint32_t) p->dk, p->q_raw_row / 4);
     flow_core_bd(&d->flow, at, CORE_Q, &q);
@@ -296,6 +310,10 @@ static uint32_t scale_trips(int64_t words) {
 static void write_params(const struct design * d, struct flow_tile at, int core, uint32_t items) {
     const struct at_plan * p = &d->plan;
     const struct kernel_spec * spec = d->spec;
+    if (p->matrix) {
+        mx_write_params(&d->flow, at, spec, p, core, items);
+        return;
+    }
     uint32_t window = d->flow.target->own_window, rows = (uint32_t) at_core_rows(p, core);
     uint32_t first = (uint32_t) (core * p->core_rows), heads = (uint32_t) p->item_heads;
     uint32_t mask_first = p->head_masks ? first : first / heads;
@@ -604,6 +622,11 @@ static void bring(const struct design * d, int col, int half, const struct at_it
                             .next = -1,
                             .wrap = {(uint32_t) p->dk, (uint32_t) p->item_heads},
                             .step = {1, step_words(q, 2), step_words(q, 1)}};
+    if (p->matrix) {
+        rows.wrap[1] = (uint32_t) p->item_queries;
+        rows.step[1] = step_words(q, 1);
+        rows.step[2] = step_words(q, 2);
+    }
     int q_bd = p->one_channel ? half * HALF_BDS + HALF_Q : SHIM_Q;
     int sinks_bd = p->one_channel ? half * HALF_BDS + HALF_SINKS : SHIM_SINKS;
     if (p->sinks) {
@@ -631,6 +654,11 @@ static void fetch(const struct design * d, int col, int half, const struct at_it
                            .next = -1,
                            .wrap = {words, (uint32_t) p->item_heads},
                            .step = {1, words, p->queries > 1 ? step_words(to, 2) : heads * words}};
+    if (p->matrix) {
+        out.wrap[1] = (uint32_t) p->item_queries;
+        out.step[1] = step_words(to, 2);
+        out.step[2] = words;
+    }
     shim_bd(d, col, bd, &out, d->spec->n_inputs,
             item->batch * to->nb[3] + item->query * to->nb[2] + item->head * 4 * p->out_words);
     flow_push(&d->flow, (struct flow_tile){col, ARRAY_ROW_SHIM}, SHIM_S2MM_QUEUE, bd, 1, true);

@@ -1,7 +1,7 @@
 // attention-plan: which rows an item has, how many keys a block, and where everything lies in a
 // core. Rows of q come where k and v will be, as f32; the core makes them bf16 before it lets k and
 // v in.
-#include "attention.h"
+#include "attention-matrix.h"
 
 #include "aie/ops/mixed.h"
 #include "aie/plan/bound.h"
@@ -301,6 +301,15 @@ static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
     }
 }
 
+// Where that is less: products in matrix mode.
+static void try_matrix(struct at_plan * p, const struct kernel_spec * spec) {
+    struct at_plan other = *p;
+    if (!p->mixed && p->halves == 1 && mx_plan(spec, &other) &&
+        mx_cycles(spec, &other) < (uint64_t) cycles_of(p)) {
+        *p = other;
+    }
+}
+
 enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, struct error * err) {
     memset(p, 0, sizeof *p);
     enum status st = check(spec, p, err);
@@ -337,6 +346,7 @@ enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, st
         try_halves(p);
         try_mixed(p, spec);
     }
+    try_matrix(p, spec);
     return ST_OK;
 }
 
@@ -361,7 +371,7 @@ struct at_item at_plan_item(const struct at_plan * p, int64_t i) {
 // products and exponentials of its rows. A kernel from elsewhere, which there is no plan for, is
 // taken to have a row of each core in an item.
 uint64_t attention_bound(const struct kernel_spec * spec) {
-    enum { KEYS = 64, ROW = 24, CAPPED = 12, NUMBERS_A_CYCLE = 8 };
+    enum { KEYS = 64, ROW = 24, CAPPED = 12, NUMBERS_A_CYCLE = 8, MATRIX_MORE = 2 };
     const struct aie_times * t = aie_times(spec->arch);
     const struct tensor *q = &spec->inputs[AT_Q], *k = &spec->inputs[AT_K];
     uint64_t columns = spec->columns ? (uint64_t) spec->columns : BOUND_COLUMNS;
@@ -372,6 +382,9 @@ uint64_t attention_bound(const struct kernel_spec * spec) {
         items = (uint64_t) p.items;
         slots = (uint64_t) (p.halves * p.columns);
         rows = up(p.core_rows, 2);
+        if (p.matrix) {
+            return (uint64_t) t->start + MATRIX_MORE * mx_cycles(spec, &p);
+        }
     }
     uint64_t size = (uint64_t) (q->ne[0] + spec->output.ne[0]), keys = (uint64_t) k->ne[1] + KEYS;
     uint64_t row = size / NUMBERS_A_CYCLE + ROW + (spec->params[AT_ARG_SOFTCAP] ? CAPPED : 0);

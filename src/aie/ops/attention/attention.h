@@ -195,6 +195,7 @@ struct at_plan {
     int64_t group_items, query_items, items;
     int rows, core_rows; // of an item, and of each core but the last ones
     int halves, cores;   // items of a column at a time, and cores of each
+    bool matrix;         // prompts: the program of attention-matrix.h, heads before queries
     bool mixed;          // among others with other programs
     bool one_channel;    // brings all that a core wants
     bool even;           // then: all blocks have as many keys, and turns are all of them
