@@ -459,22 +459,20 @@ static uint64_t bytes_read(const struct rig * r) {
 
 // Where there are more columns than rows of cores, rows of b come from host memory once for all
 // tiles along m: in one step, in several, because m does not come out even or a task holds no more
-// tiles; for several tiles along n and batches one after the other; rows apart, blocks.
+// tiles; for several tiles along n and batches one after the other; rows apart.
 static void test_held(void ** state) {
     (void) state;
-    enum { SHARED = KERNEL_BLOCKS, NUMBERS };
     static const struct {
-        int kind; // an enum kernel_blocks, or one of those above
+        enum kernel_op op;
         enum dtype t;
         struct shape s;
     } some[] = {
-        {NUMBERS, DTYPE_I16, {1030, 520, 128, 1, 1, 1, 1, 0, 0, 0}},
-        {NUMBERS, DTYPE_BF16, {1100, 100, 512, 1, 1, 1, 1, 8, 4, 12}},
-        {NUMBERS, DTYPE_I8, {1024, 256, 512, 1, 1, 2, 1, 4, 8, 4}},
-        {NUMBERS, DTYPE_I8, {1100, 1100, 256, 1, 1, 1, 1, 0, 0, 0}},
-        {NUMBERS, DTYPE_BF16, {8192, 17, 2048, 1, 1, 1, 1, 0, 0, 0}},
-        {SHARED, DTYPE_BF16, {1280, 17, 512, 1, 1, 1, 1, 0, 0, 0}},
-        {KERNEL_Q4_0, DTYPE_F32, {4096, 128, 1024, 1, 1, 1, 1, 0, 0, 0}},
+        {KERNEL_OP_MUL_MAT, DTYPE_I16, {1030, 520, 128, 1, 1, 1, 1, 0, 0, 0}},
+        {KERNEL_OP_MUL_MAT, DTYPE_BF16, {1100, 100, 512, 1, 1, 1, 1, 8, 4, 12}},
+        {KERNEL_OP_MUL_MAT, DTYPE_I8, {1024, 256, 512, 1, 1, 2, 1, 4, 8, 4}},
+        {KERNEL_OP_MUL_MAT, DTYPE_I8, {1100, 1100, 256, 1, 1, 1, 1, 0, 0, 0}},
+        {KERNEL_OP_MUL_MAT, DTYPE_BF16, {8192, 17, 2048, 1, 1, 1, 1, 0, 0, 0}},
+        {KERNEL_OP_MUL_MAT_SHARED, DTYPE_BF16, {1280, 17, 512, 1, 1, 1, 1, 0, 0, 0}},
     };
     enum { FIRST = 2 }; // of them, where not all are run
     const bool may = aie_target(rig_arch)->columns > MMP_CORE_ROWS_GEMM;
@@ -482,11 +480,8 @@ static void test_held(void ** state) {
     rig_open(&r);
     for (size_t i = 0; i < (rig_whole ? sizeof some / sizeof some[0] : FIRST); i++) {
         const struct shape * s = &some[i].s;
-        const bool blocks = some[i].kind < KERNEL_BLOCKS;
-        struct kernel_spec spec =
-            blocks ? spec_of_blocks((enum kernel_blocks) some[i].kind, some[i].t, s)
-                   : spec_of(some[i].t, s);
-        spec.op = some[i].kind == SHARED ? KERNEL_OP_MUL_MAT_SHARED : spec.op;
+        struct kernel_spec spec = spec_of(some[i].t, s);
+        spec.op = some[i].op;
         struct mm_plan p;
         if (!may) {
             assert_true(mm_plan_make(&spec, &p, NULL) != ST_OK || !p.x_held);

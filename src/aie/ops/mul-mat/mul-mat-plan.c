@@ -392,11 +392,10 @@ static void plan_pass(struct mm_plan * p, const struct kernel_spec * spec) {
 // Rows of b serve all tiles along m. Where there are more columns than rows of cores, much of what
 // host memory brings is b, again and again; where a memtile has room for its column's rows in full,
 // they can come once for all of these, in chunks of whole slices, and the memtile sends them anew.
-// Then there is room for longer runs of a, too.
+// Then there is room for longer runs of a, too. Gemv's program takes longer than memory does.
 static bool hold(struct mm_plan * p) {
     const int64_t y_rows = p->y_groups * p->t->y_group;
-    const int64_t tile = p->wide ? TILE_BYTES / 4 : TILE_BYTES;
-    if (p->is_vector || p->many || p->columns <= p->core_rows || p->m_steps < 2 ||
+    if (mm_is_few(p) || p->many || p->columns <= p->core_rows || p->m_steps < 2 ||
         p->m_steps > STAY_TILES || p->x.chunks > 1 || p->x.rounds < 2 ||
         p->x.rounds > HELD_CHUNKS || p->k % mm_slice_k(p->t) || !mm_x_parts(p)) {
         return false;
@@ -405,7 +404,7 @@ static bool hold(struct mm_plan * p) {
         p->y = equal(p->y.rounds / 2, 2 * p->y.chunk_k);
     }
     p->x_held = (int) p->m_steps;
-    return p->core_rows * tile + 2 * y_rows * mm_chunk_bytes(p, p->y.chunk_k) +
+    return p->core_rows * TILE_BYTES + 2 * y_rows * mm_chunk_bytes(p, p->y.chunk_k) +
                4 * (int64_t) mm_x_row(p) * mm_x_room(p) <=
            ARRAY_MEM_BYTES;
 }
