@@ -64,6 +64,10 @@ struct device_kind {
     bool (*pair)(struct hsa_stream * s, const struct ggml_tensor * node,
                  const struct ggml_tensor * next);
 
+    // Is a node worth it that its weights, which are in the host's memory, are brought here for it?
+    // NULL: never.
+    bool (*offloads)(const struct ggml_tensor * op);
+
     // Should the other node be computed right behind this one? NULL: never.
     bool (*together)(const struct ggml_tensor * node, const struct ggml_tensor * other);
 

@@ -377,6 +377,56 @@ static void scheduled(void ** state) {
     ggml_free(w.ctx);
 }
 
+// Weights stay where the CPU has them; a prompt brings them here, a token does not.
+static void offloaded(void ** state) {
+    (void) state;
+    static const struct {
+        int64_t columns;
+        const char * least; // GGML_OP_OFFLOAD_MIN_BATCH
+        bool to_gpu;
+    } cases[] = {{1, NULL, false}, {31, NULL, false}, {32, NULL, true}, {5, "5", true}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct world w = world_new(), weights = world_new();
+        struct ggml_tensor * a = ggml_new_tensor_2d(weights.ctx, GGML_TYPE_F32, 33, 7);
+        struct ggml_tensor * b = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, 33, cases[i].columns);
+        struct ggml_tensor * y = ggml_mul_mat(w.ctx, a, b);
+        ggml_set_input(b);
+        ggml_set_output(y);
+        ggml_build_forward_expand(w.graph, y);
+        if (cases[i].least) {
+            setenv("GGML_OP_OFFLOAD_MIN_BATCH", cases[i].least, 1);
+        }
+        assert_int_equal(ggml_backend_dev_offload_op(gpu, y), cases[i].to_gpu);
+        assert_false(ggml_backend_dev_offload_op(npu, y));
+        struct ggml_tensor * ids = ggml_new_tensor_1d(w.ctx, GGML_TYPE_I32, 64);
+        assert_false(ggml_backend_dev_offload_op(gpu, ggml_get_rows(w.ctx, a, ids)));
+
+        ggml_backend_t backends[] = {stream, ggml_backend_dev_init(cpu, NULL)};
+        weights.buffer = ggml_backend_alloc_ctx_tensors(weights.ctx, backends[1]);
+        ggml_backend_buffer_set_usage(weights.buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+        ggml_backend_sched_t sched = ggml_backend_sched_new(backends, NULL, 2, 64, false, true);
+        assert_true(ggml_backend_sched_alloc_graph(sched, w.graph));
+        fill(a, 1);
+        fill(b, 2);
+        assert_ptr_equal(ggml_backend_sched_get_tensor_backend(sched, y),
+                         backends[cases[i].to_gpu ? 0 : 1]);
+        assert_int_equal(ggml_backend_sched_graph_compute(sched, w.graph), GGML_STATUS_SUCCESS);
+        struct ggml_tensor plain = *y; // the scheduler put a copy of the weights in its place
+        plain.src[0] = a;
+        plain.src[1] = b;
+        char *data[3] = {bytes_of(a), bytes_of(b), NULL}, *got = bytes_of(y);
+        assert_true(node_is_right(&plain, got, data));
+        free(data[0]);
+        free(data[1]);
+        free(got);
+        unsetenv("GGML_OP_OFFLOAD_MIN_BATCH");
+        ggml_backend_sched_free(sched);
+        ggml_backend_free(backends[1]);
+        world_free(&w);
+        world_free(&weights);
+    }
+}
+
 static void counters(void ** state) {
     (void) state;
     struct ggml_backend_hsa_stats npu_before = stats_of(npu), before = stats_of(gpu), after;
@@ -540,6 +590,7 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(graph_in_both_memories),
         cmocka_unit_test(events),
         cmocka_unit_test(scheduled),
+        cmocka_unit_test(offloaded),
         cmocka_unit_test(counters),
         cmocka_unit_test(compiled_once),
         cmocka_unit_test(clang_alone),

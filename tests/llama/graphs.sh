@@ -8,6 +8,7 @@
 #   TOKENS=24            how many are generated
 #   ARCHITECTURES="..."  which
 #   FLASH=auto           on or off: flash attention
+#   CACHE=f16            the type of keys and values in the cache, such as q8_0
 #
 # The emulated NPU is used unless GGML_HSA_EMULATE is set. Status 77: there is no llama.cpp.
 set -eu
@@ -24,6 +25,14 @@ if [ ! -x "$bin/llama-completion" ]; then
     exit 77
 fi
 export GGML_HSA_EMULATE="${GGML_HSA_EMULATE-aie2}" GGML_HSA_HOST_FALLBACK=0
+case $GGML_HSA_EMULATE in
+gfx*)
+    if [ ! -x "$(clang++-19 --print-prog-name=lld 2>/dev/null)" ]; then
+        echo "skipped: no clang++-19 with its lld to compile GPU kernels with"
+        exit 77
+    fi
+    ;;
+esac
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -37,7 +46,8 @@ run() {
     file=$2
     shift 2
     for attempt in 1 2 3 4 5 6 7 8 9 10; do
-        "$bin/llama-completion" -m "$file" -p "bade" -n "${TOKENS:-24}" --temp 0 -no-cnv -fa "${FLASH:-auto}" -t 1 "$@" \
+        "$bin/llama-completion" -m "$file" -p "bade" -n "${TOKENS:-24}" --temp 0 -no-cnv -fa "${FLASH:-auto}" -t 1 \
+            -ctk "${CACHE:-f16}" -ctv "${CACHE:-f16}" "$@" \
             </dev/null >"$out.txt" 2>"$out.log" || return 1
         ! grep -a -q 'graphs reused' "$out.log" || return 0
     done
@@ -45,7 +55,7 @@ run() {
     return 1
 }
 
-printf '%-10s %8s %8s %-24s %s\n' model nodes "of them" "not on the device" text
+printf '%-10s %8s %8s %8s %-24s %s\n' model splits nodes "of them" "not on the device" text
 for arch in ${ARCHITECTURES:-llama qwen2 qwen3 qwen3moe gemma2 gemma3}; do
     model=$work/$arch.gguf
     "$tiny" "$model" "$arch"
@@ -58,8 +68,9 @@ for arch in ${ARCHITECTURES:-llama qwen2 qwen3 qwen3moe gemma2 gemma3}; do
         continue
     fi
     # The last graph that was divided; views and such are no work.
-    grep -a -E ' D node #[ 0-9]+\(|SPLIT #0' "$work/nodes.log" | awk '
-        /SPLIT #0/ { n = away = 0; names = ""; next }
+    grep -a -E ' D node #[ 0-9]+\(|SPLIT #[0-9]' "$work/nodes.log" | awk '
+        /SPLIT #0/ { n = away = 0; names = ""; splits = 0 }
+        /SPLIT #/ { splits++; next }
         {
             op = $0; sub(/.*node #[ 0-9]+\( */, "", op); sub(/\).*/, "", op)
             node = $0; sub(/.*\): */, "", node); sub(/ .*/, "", node)
@@ -70,12 +81,12 @@ for arch in ${ARCHITECTURES:-llama qwen2 qwen3 qwen3moe gemma2 gemma3}; do
                 names = names (names == "" ? "" : ", ") op " " node
             }
         }
-        END { printf "%d\n%d\n%s\n", n, away, names }' >"$work/seen"
-    { read -r nodes && read -r away && read -r names; } <"$work/seen" || names=
+        END { printf "%d\n%d\n%d\n%s\n", splits, n, away, names }' >"$work/seen"
+    { read -r splits && read -r nodes && read -r away && read -r names; } <"$work/seen" || names=
     text=same
     cmp -s "$work/cpu.txt" "$work/hsa.txt" || text="DIFFERENT from the CPU's"
-    printf '%-10s %8d %8d %-24s %s\n' "$arch" "$nodes" "$away" "$names" "$text"
-    if [ "$nodes" = 0 ] || [ "$text" != same ] || { [ "$away" != 0 ] && [ "$names" != "GET_ROWS embd" ]; }; then
+    printf '%-10s %8d %8d %8d %-24s %s\n' "$arch" "$splits" "$nodes" "$away" "$names" "$text"
+    if [ "$nodes" = 0 ] || [ "$splits" != $((1 + away)) ] || [ "$text" != same ] || { [ "$away" != 0 ] && [ "$names" != "GET_ROWS embd" ]; }; then
         failed=1
     fi
 done

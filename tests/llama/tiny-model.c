@@ -1,10 +1,12 @@
 // tiny-model FILE.gguf [ARCHITECTURE]: a language model of no language, for who has none at hand.
-// The architecture is llama's unless told, two layers of 64; the others are there for their graphs.
-// Where an architecture mixes kinds of layers, the first is recurrent and the second has attention.
-// The numbers come from a generator with a fixed seed, so that the file is the same everywhere.
-// Random weights alone would make every next token a toss-up that the last bits decide; here each
-// token's row of the output is the embedding of the one before it in a cycle, and the layers add to
-// that: the likeliest token is clearly the likeliest, and every layer is computed to find it.
+// llama-wide is llama with half as many heads that are twice as wide, as quantized caches want
+// them. The architecture is llama's unless told, two layers of 64; the others are there for their
+// graphs. Where an architecture mixes kinds of layers, the first is recurrent and the second has
+// attention. The numbers come from a generator with a fixed seed, so that the file is the same
+// everywhere. Random weights alone would make every next token a toss-up that the last bits decide;
+// here each token's row of the output is the embedding of the one before it in a cycle, and the
+// layers add to that: the likeliest token is clearly the likeliest, and every layer is computed to
+// find it.
 #include "ggml.h"
 #include "gguf.h"
 
@@ -382,8 +384,17 @@ static void put_figures(struct gguf_context * g, const char * name, int architec
     }
 }
 
+// The weights are those of llama, of which nothing is of one head's size.
+static void widen_heads(struct gguf_context * g) {
+    gguf_set_val_u32(g, "llama.attention.head_count", HEADS / 2);
+    gguf_set_val_u32(g, "llama.attention.head_count_kv", KV_HEADS / 2);
+    gguf_set_val_u32(g, "llama.rope.dimension_count", 2 * HEAD);
+}
+
 int main(int argc, char ** argv) {
     const char * name = argc > 2 ? argv[2] : "llama";
+    bool wide = !strcmp(name, "llama-wide");
+    name = wide ? "llama" : name;
     int architecture = 0;
     for (int i = 0; i < N_ARCHITECTURES; i++) {
         architecture |= !strcmp(name, architectures[i].name) ? architectures[i].bit : 0;
@@ -396,7 +407,7 @@ int main(int argc, char ** argv) {
         for (int i = 0; i < N_ARCHITECTURES; i++) {
             fprintf(out, " %s", architectures[i].name);
         }
-        fprintf(out, "\n");
+        fprintf(out, " llama-wide\n");
         return help ? 0 : 2;
     }
     struct ggml_init_params params = {.mem_size = (size_t) 16 << 20};
@@ -405,6 +416,9 @@ int main(int argc, char ** argv) {
     gguf_set_val_str(g, "general.architecture", name);
     gguf_set_val_str(g, "general.name", "tiny random model");
     put_figures(g, name, architecture);
+    if (wide) {
+        widen_heads(g);
+    }
     put_vocabulary(g);
     put_weights(ctx, g, architecture);
     bool ok = gguf_write_to_file(g, argv[1], false);

@@ -4,6 +4,7 @@
 #include "hip/kernels/kernels.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char * gpu_type_name(enum ggml_type t) {
@@ -418,5 +419,24 @@ static bool has(enum ggml_op op) {
     return other || (kernel != KERNEL_OP_COUNT && rows[kernel].kernel);
 }
 
+// From so many columns on, as ggml's own GPU backends have it, and by the same variable: the copy
+// of the weights is paid by what they are multiplied with.
+static bool offloads(const struct ggml_tensor * op) {
+    const char * asked = getenv("GGML_OP_OFFLOAD_MIN_BATCH");
+    int64_t least = asked ? atoi(asked) : 32;
+    switch (op->op) {
+    case GGML_OP_GET_ROWS: // a few rows of a table
+        return false;
+    case GGML_OP_MUL_MAT:
+        return op->ne[1] >= least;
+    case GGML_OP_MUL_MAT_ID:
+    case GGML_OP_ROPE:
+    case GGML_OP_ROPE_BACK:
+        return op->ne[2] >= least;
+    default:
+        return ggml_nrows(op) >= least;
+    }
+}
+
 const struct device_kind gpu_kind = {
-    .computes = computes, .has = has, .compute = compute, .fuse = gpu_fuse};
+    .computes = computes, .has = has, .compute = compute, .fuse = gpu_fuse, .offloads = offloads};

@@ -95,6 +95,11 @@ static bool device_supports_buft(ggml_backend_dev_t dev, ggml_backend_buffer_typ
     return buft == device_get_buffer_type(dev) || buft == device_get_host_buffer_type(dev);
 }
 
+static bool device_offload_op(ggml_backend_dev_t dev, const struct ggml_tensor * op) {
+    const struct device_kind * kind = device_of(dev)->kind;
+    return kind->offloads && kind->offloads(op);
+}
+
 static const struct ggml_backend_device_i device_iface = {
     /* .get_name             = */ device_get_name,
     /* .get_description      = */ device_get_description,
@@ -107,7 +112,7 @@ static const struct ggml_backend_device_i device_iface = {
     /* .buffer_from_host_ptr = */ NULL,
     /* .supports_op          = */ device_supports_op,
     /* .supports_buft        = */ device_supports_buft,
-    /* .offload_op           = */ NULL,
+    /* .offload_op           = */ device_offload_op,
     /* .event_new            = */ event_new,
     /* .event_free           = */ event_free,
     /* .event_synchronize    = */ event_synchronize,
