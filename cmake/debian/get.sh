@@ -20,6 +20,10 @@ set_of() {
     rocr) echo sid rocminfo libhsa-runtime64-1/experimental ;;
     hip5) echo trixie libamdhip64-5 ;;
     blas5) echo trixie librocblas0 libamdhip64-5 ;;
+    blas7)
+        echo sid librocblas5/experimental libamdhip64-7/experimental libamd-comgr3/experimental \
+            libhsa-runtime64-1/experimental libroctx64-4/experimental
+        ;;
     rand5) echo trixie librocrand1-tests libamdhip64-5 ;;
     hip6) echo sid libamdhip64-6 ;;
     hip7) echo sid libamdhip64-7/experimental libamd-comgr3/experimental libhsa-runtime64-1/experimental ;;
@@ -30,7 +34,7 @@ set_of() {
 }
 
 if [ $# -lt 2 ]; then
-    echo "usage: get.sh <deps> rocr|hip5|hip6|hip7|blas5|rand5|ggml|whisper..." >&2
+    echo "usage: get.sh <deps> rocr|hip5|hip6|hip7|blas5|blas7|rand5|ggml|whisper..." >&2
     exit 2
 fi
 mkdir -p "$1/debian"
