@@ -39,6 +39,11 @@ gpu_ops_test(backend-ops-gfx942-moves  gfx942 403 partial -o CPY,CONT,DUP,REPEAT
     -p "type(_src)?=(f32|f16|bf16|i32),.*ne")
 gpu_ops_test(backend-ops-gfx942-quants gfx942 132 -o MUL_MAT
     -p "type_a=(q2_K|q[3-8]_|iq4|mxfp4).*,m=(16|64),n=(1|2|9|77),")
+# Products by matrix instructions; those of gfx942 are above.
+foreach(arch gfx90a gfx1100 gfx1151)
+    gpu_ops_test(backend-ops-${arch}-matrix ${arch} 10 -o MUL_MAT
+        -p "type_a=(f16|bf16|q4_0|q8_0|q4_K),type_b=f32,m=(16,n=9|1,n=64),k=256,bs=.1,1.,nr=.1,1.")
+endforeach()
 gpu_ops_test(backend-ops-gfx942-chains gfx942 185 -o ${gpu_chains} -p ${small})
 gpu_ops_test(backend-ops-gfx942-rope   gfx942  87 -o ROPE,ROPE_BACK -p "^(?!.*2457).*f16.*ff=1")
 gpu_ops_test(backend-ops-gfx942-rows-set gfx942 415 partial -o SET_ROWS)

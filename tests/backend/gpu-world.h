@@ -174,6 +174,23 @@ static inline struct reference norm_of(const struct ggml_tensor * node, const ch
     return (struct reference){(own - mean) / sqrt(squares + float_param(node, 0)), 4};
 }
 
+// Matrix instructions, which products of more than eight columns use, take an f32 beside f16 or
+// bf16 as that, unless the node asks for more, or has batches of f16 and gfx90a would lose small
+// numbers.
+static inline double factor_of(const struct ggml_tensor * node, double v) {
+    const struct ggml_tensor *a = node->src[0], *b = node->src[1];
+    bool along = a->nb[0] == ggml_type_size(a->type) && b->nb[0] == ggml_type_size(b->type);
+    bool attention = node->ne[2] * node->ne[3] > 1 && !strcmp(gpu_arch, "gfx90a");
+    if (b->type != GGML_TYPE_F32 || node->ne[1] <= 8 || !along ||
+        (attention && a->type == GGML_TYPE_F16) || node->op_params[0] == GGML_PREC_F32 ||
+        node->op_params[3]) {
+        return v;
+    }
+    return a->type == GGML_TYPE_F16    ? ggml_fp16_to_fp32(ggml_fp32_to_fp16((float) v))
+           : a->type == GGML_TYPE_BF16 ? ggml_bf16_to_fp32(ggml_fp32_to_bf16((float) v))
+                                       : v;
+}
+
 static inline struct reference product_of(const struct ggml_tensor * node, char * const data[3],
                                           const int64_t i[4]) {
     const struct ggml_tensor *a = node->src[0], *b = node->src[1];
@@ -182,7 +199,7 @@ static inline struct reference product_of(const struct ggml_tensor * node, char 
     int64_t at_b[4] = {0, i[1], i[2], i[3]};
     for (int64_t k = 0; k < a->ne[0]; k++) {
         at_a[0] = at_b[0] = k;
-        double p = value(a, data[0], at_a) * value(b, data[1], at_b);
+        double p = value(a, data[0], at_a) * factor_of(node, value(b, data[1], at_b));
         r.want += p;
         r.scale += fabs(p);
     }

@@ -3,7 +3,9 @@
 // counters, and a GPU for which nothing can be compiled. The argument names the GPU.
 #include "child.h"
 #include "gpu-world.h"
+#include "hsa-emu.h"
 
+#include <dlfcn.h>
 #include <ftw.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -11,6 +13,10 @@
 #define COUNT(table) (sizeof(table) / sizeof(table)[0])
 
 static ggml_backend_dev_t npu, other_gpu, cpu;
+static struct { // of the runtime that the plugin uses
+    __typeof__(hsa_emu_launch) * launch;
+    __typeof__(hsa_iterate_agents) * agents;
+} own_runtime;
 
 static int setup(void ** state) {
     (void) state;
@@ -442,6 +448,73 @@ static void counters(void ** state) {
     assert_false(get_stats(cpu, &none));
 }
 
+// ---- which instructions ----
+
+static hsa_status_t find_launch(hsa_agent_t agent, void * data) {
+    struct hsa_emu_launch * out = data;
+    struct hsa_emu_launch last = {.size = sizeof last};
+    if (!out->number && own_runtime.launch(agent, 0, &last) == HSA_STATUS_SUCCESS) {
+        *out = last;
+    }
+    return HSA_STATUS_SUCCESS;
+}
+
+// Has the last launch of the first GPU that had one executed matrix instructions?
+static bool executed_matrix(void) {
+    struct hsa_emu_launch last = {0};
+    void * runtime = dlopen("libhsa-npu.so", RTLD_NOLOAD | RTLD_LAZY);
+    assert_non_null(runtime);
+    *(void **) &own_runtime.launch = dlsym(runtime, "hsa_emu_launch");
+    *(void **) &own_runtime.agents = dlsym(runtime, "hsa_iterate_agents");
+    assert_int_equal(own_runtime.agents(find_launch, &last), HSA_STATUS_SUCCESS);
+    dlclose(runtime);
+    assert_true(last.number > 0);
+    for (int i = 0; i < HSA_EMU_KINDS; i++) {
+        if (!strcmp(last.kinds[i].name, "matrix")) {
+            return last.kinds[i].instructions > 0;
+        }
+    }
+    fail_msg("the runtime does not count matrix instructions");
+    return false;
+}
+
+static void matrix_instructions(void ** state) {
+    (void) state;
+    static const struct {
+        enum ggml_type type;
+        int64_t columns;
+        enum ggml_prec acc, src; // what the node asks for
+        bool matrix;
+    } cases[] = {
+        {GGML_TYPE_F16, 9, 0, 0, true},
+        {GGML_TYPE_F16, 9, GGML_PREC_F32, 0, false},
+        {GGML_TYPE_F16, 9, 0, GGML_PREC_BF16, false},
+        {GGML_TYPE_F16, 9, 0, GGML_PREC_F16, true},
+        {GGML_TYPE_F16, 8, 0, 0, false},
+        {GGML_TYPE_BF16, 9, 0, GGML_PREC_BF16, true},
+        {GGML_TYPE_BF16, 9, 0, GGML_PREC_F32, false},
+        {GGML_TYPE_F32, 9, 0, 0, false},
+        {GGML_TYPE_Q4_0, 9, 0, 0, true},
+        {GGML_TYPE_Q8_0, 9, 0, 0, true},
+        {GGML_TYPE_Q4_K, 9, 0, 0, true},
+        {GGML_TYPE_Q4_K, 1, 0, 0, false},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct world w = world_new();
+        struct ggml_tensor * a = ggml_new_tensor_2d(w.ctx, cases[i].type, 256, 5);
+        struct ggml_tensor * b = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, 256, cases[i].columns);
+        struct ggml_tensor * y = ggml_mul_mat(w.ctx, a, b);
+        y->op_params[0] = cases[i].acc;
+        y->op_params[3] = cases[i].src;
+        world_alloc(&w, y, NULL);
+        ggml_backend_tensor_memset(a, 0, 0, ggml_nbytes(a));
+        ggml_backend_tensor_memset(b, 0, 0, ggml_nbytes(b));
+        assert_int_equal(ggml_backend_graph_compute(stream, w.graph), GGML_STATUS_SUCCESS);
+        assert_int_equal(executed_matrix(), cases[i].matrix);
+        world_free(&w);
+    }
+}
+
 // ---- other processes ----
 
 static int n_warnings;
@@ -592,6 +665,7 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(scheduled),
         cmocka_unit_test(offloaded),
         cmocka_unit_test(counters),
+        cmocka_unit_test(matrix_instructions),
         cmocka_unit_test(compiled_once),
         cmocka_unit_test(clang_alone),
         cmocka_unit_test(no_kernels),

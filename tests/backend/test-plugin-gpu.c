@@ -219,6 +219,11 @@ static void products(void ** state) {
                           4); // a repeats, in both
         }
     }
+    struct world w = world_new(); // in f32, as attention asks for
+    struct ggml_tensor * a = tensor(&w, GGML_TYPE_F16, 40, 67, 1, 1);
+    struct ggml_tensor * y = ggml_mul_mat(w.ctx, a, tensor(&w, GGML_TYPE_F32, 40, 9, 1, 1));
+    ggml_prec_set_acc(y, GGML_PREC_F32);
+    world_check(&w, y, NULL);
     check_product(GGML_TYPE_F32, GGML_TYPE_F32, (int64_t[]){1030, 3, 1, 1}, 2, 1, 1);
     check_product(GGML_TYPE_F32, GGML_TYPE_F32, (int64_t[]){130, 129, 1, 1}, 70, 1, 1);
 }
@@ -381,6 +386,7 @@ static void what_cannot_work(void ** state) {
     struct ggml_tensor * f = tensor(&w, GGML_TYPE_F32, 64, 4, 1, 1);
     struct ggml_tensor * wide = tensor(&w, GGML_TYPE_F32, 256, 4, 1, 1);
     struct ggml_tensor * grid = tensor(&w, GGML_TYPE_IQ2_XXS, 256, 4, 1, 1); // no kernel has it
+    struct ggml_tensor * half = tensor(&w, GGML_TYPE_F16, 64, 1, 1, 1);
     struct ggml_tensor * i8 = tensor(&w, GGML_TYPE_I8, 64, 4, 1, 1);
     struct ggml_tensor * i16 = tensor(&w, GGML_TYPE_I16, 64, 4, 1, 1);
     struct ggml_tensor * none = tensor(&w, GGML_TYPE_F32, 0, 4, 1, 1);
@@ -388,6 +394,7 @@ static void what_cannot_work(void ** state) {
     of_nothing->src[0] = of_nothing->src[1] = none; // ggml would not make such sums of nothing
     struct ggml_tensor * const nodes[] = {
         ggml_mul_mat(w.ctx, grid, wide),
+        ggml_mul_mat(w.ctx, tensor(&w, GGML_TYPE_Q4_0, 64, 4, 1, 1), half), // b must be f32
         ggml_add(w.ctx, tensor(&w, GGML_TYPE_I32, 64, 4, 1, 1), f),
         ggml_add(w.ctx, i8, i8),
         ggml_add(w.ctx, i16, i16),

@@ -322,9 +322,13 @@ static void call_matvec(void * user, int turn) {
     a.b = (void *) j->bytes;
     launch("columns_q8", &bytes, sizeof bytes, (j->inner / 4 + RK_BLOCK - 1) / RK_BLOCK, j->columns,
            1, RK_BLOCK);
-    launch(j->columns == 1 ? "matvec_one_q4_0_q8" : "matvec_q4_0_q8", &a, sizeof a,
-           (j->rows + RK_ROWS - 1) / RK_ROWS, (j->columns + RK_COLUMNS - 1) / RK_COLUMNS, 1,
-           RK_BLOCK);
+    if (j->columns == 1) {
+        launch("matvec_direct_q4_0_q8", &a, sizeof a,
+               (j->rows + RK_ROWS_DIRECT - 1) / RK_ROWS_DIRECT, 1, 1, RK_DIRECT_GROUP(j->inner));
+    } else {
+        launch("matvec_q4_0_q8", &a, sizeof a, (j->rows + RK_ROWS - 1) / RK_ROWS,
+               (j->columns + RK_COLUMNS - 1) / RK_COLUMNS, 1, RK_BLOCK);
+    }
 }
 
 static void bench_matvec(uint32_t rows, uint32_t inner, uint32_t columns, int sets) {

@@ -19,6 +19,7 @@ static const struct {
                 {132, 130, 33, false, true, true}};
 
 static enum status check_matmul(struct check_run * r, const char * rest, bool vector) {
+    rest += !strncmp(rest, "matrix_", 7) ? 7 : 0; // numbers here are f16 and bf16 as well
     bool wide = !vector && !strncmp(rest, "wide_", 5);
     uint32_t tile = wide ? RK_TILE_WIDE : RK_TILE;
     rest += wide ? 5 : 0;

@@ -272,8 +272,15 @@ static const struct {
     uint32_t rows, columns, blocks; // of a row
 } products[] = {{1, 1, 1}, {66, 3, 2}, {5, 67, 3}};
 
-static enum status check_product(struct check_run * r, const struct check_format * f, bool vector,
-                                 uint32_t m, uint32_t n, uint32_t blocks) {
+// How a kernel computes: a group for each element, or one for `tile` rows and columns.
+struct way {
+    bool vector;
+    uint32_t tile;
+    double ulps; // of the sum of sizes
+};
+
+static enum status check_product(struct check_run * r, const struct check_format * f,
+                                 const struct way * way, uint32_t m, uint32_t n, uint32_t blocks) {
     enum { BATCHES = 2 };
     uint32_t k = blocks * (uint32_t) f->length, row_blocks = blocks + 1; // and one between rows
     snprintf(r->what, sizeof r->what, "%ux%u times %ux%u", m, k, k, n);
@@ -299,9 +306,10 @@ static enum status check_product(struct check_run * r, const struct check_format
                              .a = a,
                              .b = b,
                              .y = y};
-    enum status st = vector ? check_launch(r, &args, sizeof args, m, n, BATCHES, 64)
-                            : check_launch(r, &args, sizeof args, (n + RK_TILE - 1) / RK_TILE,
-                                           (m + RK_TILE - 1) / RK_TILE, BATCHES, RK_BLOCK);
+    uint32_t across = (n + way->tile - 1) / way->tile, down = (m + way->tile - 1) / way->tile;
+    enum status st = way->vector
+                         ? check_launch(r, &args, sizeof args, m, n, BATCHES, 64)
+                         : check_launch(r, &args, sizeof args, across, down, BATCHES, RK_BLOCK);
     for (uint32_t row = 0; row < m && st == ST_OK; row++) {
         double values[MAX_BLOCKS * MAX_BLOCK];
         for (uint32_t i = 0; i < blocks; i++) {
@@ -316,7 +324,7 @@ static enum status check_product(struct check_run * r, const struct check_format
                 scale += fabs(v);
             }
             uint32_t at = c * m + row;
-            st = check_compare(r, T_F32, at, check_get(T_F32, y, at), sum, scale, 4);
+            st = check_compare(r, T_F32, at, check_get(T_F32, y, at), sum, scale, way->ulps);
         }
     }
     check_free(r);
@@ -325,13 +333,18 @@ static enum status check_product(struct check_run * r, const struct check_format
 
 // ---- columns of bytes ----
 
+// Where byte i of a column lies.
+static uint32_t byte_place(uint32_t i, uint32_t inner) {
+    return i % 32 / 16 * (inner / 2) + i / 32 * 16 + i % 16;
+}
+
 // A column's numbers as bytes and scales; what they then are is written to out.
 static void fill_column(uint8_t * column, uint32_t inner, uint32_t seed, double * out) {
     struct rk_scale * scales = (struct rk_scale *) (void *) (column + inner);
     for (uint32_t i = 0; i < inner; i++) {
         int8_t v = (int8_t) ((i + seed) * 2654435761u >> 20);
         float d = (float) (i / 32 % 7 + 1) / 16;
-        column[i] = (uint8_t) v;
+        column[byte_place(i, inner)] = (uint8_t) v;
         out[i] = (double) v * (double) d;
         if (i % 32 == 0) {
             scales[i / 32] = (struct rk_scale){.d = d};
@@ -340,8 +353,8 @@ static void fill_column(uint8_t * column, uint32_t inner, uint32_t seed, double 
     }
 }
 
-static enum status check_bytes(struct check_run * r, const struct check_format * f, uint32_t m,
-                               uint32_t n, uint32_t numbers) {
+static enum status check_bytes(struct check_run * r, const struct check_format * f, bool direct,
+                               uint32_t m, uint32_t n, uint32_t numbers) {
     enum { BATCHES = 2 };
     uint32_t blocks = (numbers + (uint32_t) f->length - 1) / (uint32_t) f->length;
     uint32_t k = blocks * (uint32_t) f->length, row_blocks = blocks + 1, size = RK_Q8_BYTES(k);
@@ -367,8 +380,9 @@ static enum status check_bytes(struct check_run * r, const struct check_format *
                                  .a = a,
                                  .b = b,
                                  .y = y};
-        st = check_launch(r, &args, sizeof args, (m + RK_ROWS - 1) / RK_ROWS,
-                          (n + RK_COLUMNS - 1) / RK_COLUMNS, BATCHES, RK_BLOCK);
+        uint32_t rows = direct ? RK_ROWS_DIRECT : RK_ROWS; // of a group
+        st = check_launch(r, &args, sizeof args, (m + rows - 1) / rows,
+                          (n + RK_COLUMNS - 1) / RK_COLUMNS, BATCHES, direct ? 64 : RK_BLOCK);
     }
     for (uint32_t row = 0; row < m && st == ST_OK; row++) {
         for (uint32_t i = 0; i < blocks; i++) {
@@ -427,7 +441,7 @@ static enum status check_columns(struct check_run * r) {
         s += i % INNER / 32;
         st = check_compare(r, T_F32, i, (double) s->d, most / 127, 0, 1);
         for (uint32_t j = 0; j < 16 && st == ST_OK; j++) {
-            int8_t v = (int8_t) column[i % INNER + j];
+            int8_t v = (int8_t) column[byte_place(i % INNER + j, INNER)];
             double share = most > 0 ? check_get(T_F32, b, (size_t) (i + j) * STEP) / most * 127 : 0;
             bool near = fabs(share - v) < 0.50001; // of two that are as near, either
             st = check_compare(r, T_F32, i + j, v, near ? v : share, 0, 0);
@@ -445,12 +459,12 @@ static const struct {
 } byte_products[] = {{1, 1, 32}, {35, 3, 1056}, {17, 10, 2080}};
 
 static enum status check_bytes_of(struct check_run * r, const char * rest) {
-    bool one = !strncmp(rest, "one_", 4);
-    const struct check_format * f = check_format(rest + (one ? 4 : 0));
+    bool one = !strncmp(rest, "one_", 4), direct = !strncmp(rest, "direct_", 7);
+    const struct check_format * f = check_format(rest + (one ? 4 : direct ? 7 : 0));
     enum status st = f ? ST_OK : ST_NOT_FOUND;
     for (size_t c = 0; c < sizeof byte_products / sizeof byte_products[0] && st == ST_OK; c++) {
-        st = check_bytes(r, f, byte_products[c].rows, one ? 1 : byte_products[c].columns,
-                         byte_products[c].numbers);
+        st = check_bytes(r, f, direct, byte_products[c].rows,
+                         one || direct ? 1 : byte_products[c].columns, byte_products[c].numbers);
     }
     return st;
 }
@@ -467,13 +481,24 @@ enum status check_quant(struct check_run * r) {
     if (!vector && strncmp(r->kernel, "matmul_", 7) != 0) {
         return ST_UNSUPPORTED;
     }
-    const struct check_format * f = check_format(r->kernel + 7);
-    if (!f || strcmp(r->kernel + 7 + strlen(f->name), "_f32") != 0) {
+    // Matrix instructions take the rows as f16, which has 13 places less.
+    struct way way = {.vector = vector, .tile = RK_TILE, .ulps = 4};
+    const char * rest = r->kernel + 7;
+    if (!strncmp(rest, "matrix_", 7)) {
+        rest += 7;
+        way.ulps += 1 << 12;
+    }
+    if (!strncmp(rest, "wide_", 5)) {
+        rest += 5;
+        way.tile = RK_TILE_WIDE;
+    }
+    const struct check_format * f = check_format(rest);
+    if (!f || strcmp(rest + strlen(f->name), "_f32") != 0) {
         return ST_UNSUPPORTED;
     }
     enum status st = ST_OK;
     for (size_t c = 0; c < sizeof products / sizeof products[0] && st == ST_OK; c++) {
-        st = check_product(r, f, vector, products[c].rows, products[c].columns, products[c].blocks);
+        st = check_product(r, f, &way, products[c].rows, products[c].columns, products[c].blocks);
     }
     return st;
 }

@@ -15,6 +15,8 @@ enum {
     ENOUGH_SQUARES = 64,
 };
 
+enum { RANK_BF16 = 15, RANK_F16 = 20 }; // of ggml_prec, which older ggml has not
+
 // The names of the kernels for a and b behind matmul_ and matvec_. src/hip/modules.def alone says
 // which of them exist: a row of src/kernel/blocks.def without a HIP kernel is a type of the NPU
 // alone.
@@ -105,11 +107,27 @@ static enum status more_scratch(const struct gpu_call * c, struct gpu_result * r
     return st;
 }
 
-// Few columns of f32 by quantized rows: the columns become bytes first.
-static enum status multiply_bytes(const struct gpu_call * c, const char * kernel, int64_t batches,
-                                  struct rk_matmul * args, struct gpu_result * result,
-                                  struct error * err) {
-    uint64_t groups = parts_of(args->n_rows, RK_ROWS);
+// The kernel for few columns of f32, as bytes, by quantized rows. False: there is none. Of one
+// column there are two kinds; for blocks of 32 numbers it is the one with few rows to a group.
+static bool bytes_kernel(const struct ggml_tensor * node, char * out, size_t size, bool * direct) {
+    static const char * const ways[] = {"direct_", "one_", ""};
+    bool one = node->ne[1] == 1;
+    for (int i = one ? 0 : 2; i < 3; i++) {
+        snprintf(out, size, "matvec_%s%s_q8", ways[i], ggml_type_name(node->src[0]->type));
+        if (node->src[1]->type == GGML_TYPE_F32 && rocm_modules_find(out)) {
+            *direct = i == 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+// The columns become bytes first.
+static enum status multiply_bytes(const struct gpu_call * c, const char * kernel, bool direct,
+                                  int64_t batches, struct rk_matmul * args,
+                                  struct gpu_result * result, struct error * err) {
+    uint64_t groups = parts_of(args->n_rows, direct ? RK_ROWS_DIRECT : RK_ROWS);
+    uint32_t group = direct ? RK_DIRECT_GROUP(args->n_inner) : RK_BLOCK;
     uint64_t size = (uint64_t) RK_Q8_BYTES((uint64_t) args->n_inner) * args->n_columns;
     uint64_t fours = parts_of(args->n_inner / 4, RK_BLOCK) * RK_BLOCK;
     struct rk_matmul columns = *args;
@@ -121,15 +139,40 @@ static enum status multiply_bytes(const struct gpu_call * c, const char * kernel
     enum status st = more_scratch(c, result, (size_t) size * (size_t) batches, &bytes, err);
     struct gpu_grid make = {.items = {(uint32_t) fours, args->n_columns, (uint32_t) batches},
                             .group = RK_BLOCK};
-    struct gpu_grid grid = {.items = {(uint32_t) groups * RK_BLOCK,
+    struct gpu_grid grid = {.items = {(uint32_t) groups * group,
                                       (uint32_t) parts_of(args->n_columns, RK_COLUMNS),
                                       (uint32_t) batches},
-                            .group = RK_BLOCK};
+                            .group = group};
     columns.y = bytes;
     args->b = bytes;
     args->y = result->view.data;
     st = st == ST_OK ? gpu_launch(c, "columns_q8", &columns, sizeof columns, make, err) : st;
     return st == ST_OK ? gpu_launch(c, kernel, args, sizeof *args, grid, err) : st;
+}
+
+// May b, of f32, be given to a kernel as `as`? A node may ask for sums of f32, which here means
+// that nothing is rounded before, and say what b may become at least (ggml_prec_set_src).
+static bool may_round(const struct ggml_tensor * node, int as) {
+    enum { SUMS = 0, OF_B = 3 }; // words of op_params
+    return node->op_params[SUMS] != GGML_PREC_F32 &&
+           (node->op_params[OF_B] == 0 || node->op_params[OF_B] >= as);
+}
+
+// Is there a kernel for matrix instructions, and may it be taken? It is for rows along k. Those of
+// gfx90a take an f16 below 2^-14 for 0. Weights and activations do not mind, but probabilities of
+// attention may all be that small: what has batches, as they have, is not for them there.
+static bool matrix_cores(const struct gpu_call * c, const struct ggml_tensor * node,
+                         const char * types) {
+    const struct ggml_tensor *a = node->src[0], *b = node->src[1];
+    char kernel[80];
+    if (node->ne[2] * node->ne[3] > 1 && a->type == GGML_TYPE_F16 &&
+        !strcmp(hsac_agent_name(c->device->agent), "gfx90a")) {
+        return false;
+    }
+    snprintf(kernel, sizeof kernel, "matmul_matrix_%s", types);
+    return may_round(node, a->type == GGML_TYPE_BF16 ? RANK_BF16 : RANK_F16) &&
+           a->nb[0] == ggml_type_size(a->type) && b->nb[0] == ggml_type_size(b->type) &&
+           rocm_modules_find(kernel);
 }
 
 enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * node,
@@ -138,7 +181,7 @@ enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * no
     struct gpu_result result;
     struct rk_matmul args;
     struct gpu_grid grid;
-    char kernel[64], types[48];
+    char kernel[80], types[48];
     if (!types_of(a.type, b.type, types, sizeof types) || node->type != GGML_TYPE_F32) {
         return error_set(err, ST_UNSUPPORTED, "MUL_MAT of %s and %s on a GPU",
                          ggml_type_name(a.type), ggml_type_name(b.type));
@@ -152,25 +195,21 @@ enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * no
         return st;
     }
     bool vec = node->ne[1] <= FEW_COLUMNS, blocks = ggml_is_quantized(a.type);
+    bool matrix = !vec && matrix_cores(c, node, types), direct;
     int64_t batches = node->ne[2] * node->ne[3];
     if (!fill_args(&a, &b, &result.view, &args)) {
         return error_set(err, ST_UNSUPPORTED, "MUL_MAT on a GPU: strides");
     }
-    snprintf(kernel, sizeof kernel, "matvec%s_%s_q8", node->ne[1] == 1 ? "_one" : "",
-             ggml_type_name(a.type));
-    if (vec && rocm_modules_find(kernel)) {
-        st = multiply_bytes(c, kernel, batches, &args, &result, err);
+    if (vec && bytes_kernel(node, kernel, sizeof kernel, &direct)) {
+        st = multiply_bytes(c, kernel, direct, batches, &args, &result, err);
         return st == ST_OK ? gpu_result_end(c, &result, err) : st;
     }
-    uint32_t square = square_of(&args, batches, blocks);
+    uint32_t square = square_of(&args, batches, blocks && !matrix);
     if (!grid_of(&args, batches, vec, blocks, square, &grid)) {
         return error_set(err, ST_UNSUPPORTED, "MUL_MAT on a GPU: too many elements");
     }
-    snprintf(kernel, sizeof kernel, "%s_%s",
-             vec                      ? "matvec"
-             : square == RK_TILE_WIDE ? "matmul_wide"
-                                      : "matmul",
-             types);
+    snprintf(kernel, sizeof kernel, "%s%s%s_%s", vec ? "matvec" : "matmul", matrix ? "_matrix" : "",
+             !vec && square == RK_TILE_WIDE ? "_wide" : "", types);
     st = gpu_launch(c, kernel, &args, sizeof args, grid, err);
     return st == ST_OK ? gpu_result_end(c, &result, err) : st;
 }

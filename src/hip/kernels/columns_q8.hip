@@ -34,7 +34,7 @@ KERNEL(columns_q8, rk_matmul) {
     }
     u8 * bytes = (u8 *) args.y;
     bytes += (uint64_t) (group_index_z() * args.n_columns + column) * RK_Q8_BYTES(args.n_inner);
-    *(u32 *) (bytes + k) = word;
+    *(u32 *) (bytes + k % 32 / 16 * (args.n_inner / 2) + k / 32 * 16 + k % 16) = word;
     if (k % 32 == 0) {
         rk_scale s = {d, {(int16_t) sum, (int16_t) other}};
         ((rk_scale *) (bytes + args.n_inner))[k / 32] = s;

@@ -316,10 +316,12 @@ struct rk_node {
 // blocks, and its strides and batches count these; the stride of k is 1, of b too. y[i][j] = sum
 // over k of a[i][k] * b[k][j]. Groups of RK_BLOCK x 1 x 1, grid in groups: x = columns / RK_TILE, y
 // = rows / RK_TILE, both rounded up, z = batches. matmul_wide_*: the same with RK_TILE_WIDE, of all
-// but f64 and quantized types. matvec_*: the same for few columns: grid in
-// groups x = rows, y = columns, z = batches; groups are a power of two up to RK_BLOCK. Batch z is
-// (z % dims[0], z / dims[0]); a's is each divided by a_share, so that one matrix a may serve
-// several b.
+// but f64 and quantized types. matmul_matrix_*, matmul_matrix_wide_*: the same by matrix
+// instructions where the GPU has them, of f16_f32, bf16_f32, f16_f16_f32, bf16_bf16_f32 and
+// quantized types; a b of f32 is then rounded to a's type, or to f16 as quantized rows are.
+// matvec_*: the same for few columns: grid in groups x = rows, y = columns, z = batches; groups are
+// a power of two up to RK_BLOCK. Batch z is (z % dims[0], z / dims[0]); a's is each divided by
+// a_share, so that one matrix a may serve several b.
 struct rk_matmul {
     uint32_t n_rows, n_columns, n_inner;
     uint32_t dim;         // batches in the first of the two batch dimensions
@@ -335,14 +337,17 @@ struct rk_matmul {
 
 // columns_q8: b of f32 to bytes, as ggml's CPU has it for products with quantized rows: of each 32
 // numbers along k the scale d is their greatest size / 127, and a byte is a number / d, rounded. y
-// holds all columns, batch by batch, each RK_Q8_BYTES long: n_inner bytes, then an rk_scale for
-// each 32 of them. Grid: x >= n_inner / 4, y = columns, z = batches; groups are a multiple of 32.
-// matvec_<quantized>_q8: the product of up to RK_COLUMNS of such columns, which b holds; a's rows
-// are read once. matvec_one_<quantized>_q8 the same for one column. Groups of RK_BLOCK; grid in
-// groups x = rows / RK_ROWS, y = columns / RK_COLUMNS, both rounded up, z = batches. 16 bytes that
-// hold a byte of a are there as a whole.
-enum { RK_COLUMNS = 8, RK_ROWS = 16 };
-#define RK_Q8_BYTES(inner) (((inner) / 32 * 40 + 15) / 16 * 16)
+// holds all columns, batch by batch, each RK_Q8_BYTES long: of each 32 bytes the first 16, of each
+// the others, and an rk_scale for each. Grid: x >= n_inner / 4, y = columns, z = batches; groups
+// are a multiple of 32. matvec_<quantized>_q8: the product of up to RK_COLUMNS of such columns,
+// which b holds; a's rows are read once. matvec_one_<quantized>_q8 the same for one column. Groups
+// of RK_BLOCK; grid in groups x = rows / RK_ROWS, y = columns / RK_COLUMNS, both rounded up, z =
+// batches. matvec_direct_<quantized>_q8, of blocks of 32 numbers: one column too; groups of
+// RK_DIRECT_GROUP have RK_ROWS_DIRECT rows each. 16 bytes that hold a byte of a are there as a
+// whole.
+enum { RK_COLUMNS = 8, RK_ROWS = 16, RK_ROWS_DIRECT = 4 };
+#define RK_DIRECT_GROUP(inner) ((inner) > 8192 ? 256 : (inner) > 4096 ? 128 : 64)
+#define RK_Q8_BYTES(inner)     (((inner) / 32 * 40 + 15) / 16 * 16)
 struct rk_scale {
     float d;
     int16_t sums[2]; // of the first 16 bytes, and of the others

@@ -43,6 +43,25 @@ template <class T, int N> struct piece {
     }
 };
 
+// Four rows of a column, in one store where they lie one behind the other.
+template <class Y, class C>
+DEVICE void put_four(Y * y, u32 stride, u32 n, const C (&from)[4], bool aligned) {
+    quad<Y> made;
+    for (u32 i = 0; i < 4; i++) {
+        made.v[i] = narrow<Y>(from[i]);
+    }
+    if (aligned && n >= 4) {
+        *(quad<Y> *) (void *) y = made;
+        return;
+    }
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        if (i < n) {
+            y[i * stride] = made.v[i];
+        }
+    }
+}
+
 // The work of one group. C: what is summed; EACH x EACH: of a work-item.
 template <class A, class B, class C, int EACH> struct square {
     enum {
@@ -143,24 +162,6 @@ template <class A, class B, class C, int EACH> struct square {
         }
     }
 
-    // Four rows of a column, in one store where they lie one behind the other.
-    template <class Y>
-    static __device__ void put(Y * y, u32 stride, u32 n, const C (&from)[4], bool aligned) {
-        quad<Y> made;
-        for (u32 i = 0; i < 4; i++) {
-            made.v[i] = narrow<Y>(from[i]);
-        }
-        if (aligned && n >= 4) {
-            *(quad<Y> *) (void *) y = made;
-            return;
-        }
-#pragma unroll
-        for (u32 i = 0; i < 4; i++) {
-            if (i < n) {
-                y[i * stride] = made.v[i];
-            }
-        }
-    }
     // The column's rows begin at `row`; `aligned`: each fourth is so for stores of four.
     template <class Y>
     __device__ void put_column(Y * y, u32 stride, u32 j, u32 row, u32 n_rows, bool aligned) const {
@@ -168,7 +169,7 @@ template <class A, class B, class C, int EACH> struct square {
         for (u32 q = 0; q < QUADS; q++) {
             u32 r = row + my_row(4 * q);
             C four[4] = {sum[4 * q][j], sum[4 * q + 1][j], sum[4 * q + 2][j], sum[4 * q + 3][j]};
-            put(y + r * stride, stride, r < n_rows ? n_rows - r : 0, four, aligned);
+            put_four(y + r * stride, stride, r < n_rows ? n_rows - r : 0, four, aligned);
         }
     }
 };

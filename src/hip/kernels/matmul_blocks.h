@@ -2,8 +2,8 @@
 #ifndef ROCM_KERNELS_MATMUL_BLOCKS_H
 #define ROCM_KERNELS_MATMUL_BLOCKS_H
 
-#include "blocks.h"
 #include "matmul.h"
+#include "parts.h"
 
 template <class Q> struct quantized {
     enum { STEP = 8 };
@@ -48,6 +48,77 @@ template <class Q> struct quantized_piece {
     }
     static __device__ bool all_whole(const Q *, u32) {
         return true;
+    }
+};
+
+// The formats that models use most stay as they are until they are used, so that nobody waits for
+// memory before that. Bytes are fetched as words wherever they begin: GPUs of AMD do so.
+template <u32 N> DEVICE void fetch_words(u32 (&out)[N], const u8 * from) {
+    __builtin_memcpy(out, from, sizeof out);
+}
+struct raw_piece {
+    u32 word[2]; // eight bytes
+    u32 shift;   // of a number in its byte
+    __device__ i32 number(u32 i, u32 mask) const {
+        return (i32) (word[i / 4] >> shift >> i % 4 * 8 & mask);
+    }
+    template <class Q> static __device__ bool is_whole(const Q * line, u32) {
+        return line != 0;
+    }
+    template <class Q> static __device__ bool all_whole(const Q *, u32) {
+        return true;
+    }
+};
+template <> struct quantized_piece<q4_0> : raw_piece {
+    f16 d;
+    __device__ void fetch(const q4_0 * line, u32 k, u32, u32 n_inner, bool whole) {
+        u32 i = k % 32;
+        shift = i / 16 * 4;
+        d = f16();
+        word[0] = word[1] = 0;
+        if (whole && k < n_inner) {
+            const q4_0 & block = line[k / 32];
+            fetch_words(word, block.q + i % 16);
+            __builtin_memcpy(&d, block.d, sizeof d);
+        }
+    }
+    __device__ f32 at(u32 i) const {
+        return (f32) (number(i, 15) - 8) * widen(d);
+    }
+};
+template <> struct quantized_piece<q8_0> : raw_piece {
+    f16 d;
+    __device__ void fetch(const q8_0 * line, u32 k, u32, u32 n_inner, bool whole) {
+        shift = 0;
+        d = f16();
+        word[0] = word[1] = 0;
+        if (whole && k < n_inner) {
+            const q8_0 & block = line[k / 32];
+            fetch_words(word, block.q + k % 32);
+            __builtin_memcpy(&d, block.d, sizeof d);
+        }
+    }
+    __device__ f32 at(u32 i) const {
+        return (f32) (int8_t) number(i, 255) * widen(d);
+    }
+};
+template <> struct quantized_piece<q4_K> : raw_piece {
+    u32 head[4], part;
+    __device__ void fetch(const q4_K * line, u32 k, u32, u32 n_inner, bool whole) {
+        u32 i = k % 256;
+        part = i / 32;
+        shift = part % 2 * 4;
+        word[0] = word[1] = 0;
+        head[0] = head[1] = head[2] = head[3] = 0;
+        if (whole && k < n_inner) {
+            const q4_K & block = line[k / 256];
+            fetch_words(word, block.q + i / 64 * 32 + i % 32);
+            fetch_words(head, block.d);
+        }
+    }
+    __device__ f32 at(u32 i) const {
+        scale s = unpack_words(head, part);
+        return (f32) number(i, 15) * s.mul + s.add;
     }
 };
 

@@ -108,8 +108,8 @@ template <class Q, u32 COLUMNS> DEVICE void matvec_q8(const rk_matmul & args) {
             for (u32 c = 0; c < COLUMNS; c++) {
                 if (c < n_columns) {
                     const u8 * b = columns + (uint64_t) c * column_bytes;
-                    sixteen_bytes low = ((const sixteen_bytes *) b)[p * 2];
-                    sixteen_bytes high = ((const sixteen_bytes *) b)[p * 2 + 1];
+                    sixteen_bytes low = ((const sixteen_bytes *) b)[p];
+                    sixteen_bytes high = ((const sixteen_bytes *) b)[parts + p];
                     rk_scale s = ((const rk_scale *) (b + args.n_inner))[p];
 #pragma unroll
                     for (u32 h = 0; h < HELD; h++) {
@@ -133,15 +133,116 @@ template <class Q, u32 COLUMNS> DEVICE void matvec_q8(const rk_matmul & args) {
     }
 }
 
+// ---- one column, blocks of 32 numbers ----
+
+// A block as it lies in memory.
+template <class Q> struct direct_reader {
+    static __device__ typename part_reader<Q>::part read(const u8 * block) {
+        u32 before = (u32) (uint64_t) block % 4;
+        staged from = {(const u32 *) (const void *) (block - before), before};
+        return part_reader<Q>::read(from, 0);
+    }
+};
+// 18 bytes from an even one on: they lie in 24 that are aligned.
+template <> struct direct_reader<q4_0> {
+    struct alignas(8) pair {
+        u32 word[2];
+    };
+    static __device__ part_of<1> read(const u8 * block) {
+        u32 before = (u32) (uint64_t) block % 8;
+        const pair * from = (const pair *) (const void *) (block - before);
+        pair a = from[0], b = from[1], c = from[2];
+        u32 word[6] = {a.word[0], a.word[1], b.word[0], b.word[1], c.word[0], c.word[1]};
+#pragma unroll
+        for (u32 n = 0; n < 5; n++) {
+            word[n] = before & 4 ? word[n + 1] : word[n];
+        }
+        staged five = {word, before % 4};
+        return part_reader<q4_0>::read(five, 0);
+    }
+};
+
+// v has four sums: the lane's own of them, over 32 lanes. That is sum number lane / 8.
+DEVICE f32 sum_four(f32 (&v)[4], u32 lane) {
+    bool high = lane & 16, odd = lane & 8;
+    f32 a = (high ? v[2] : v[0]) + shuffle_xor(high ? v[0] : v[2], 16);
+    f32 b = (high ? v[3] : v[1]) + shuffle_xor(high ? v[1] : v[3], 16);
+    f32 c = (odd ? b : a) + shuffle_xor(odd ? a : b, 8);
+    return sum_lanes<8>(c);
+}
+
+// The work-items of a group take the parts of its rows in turn, straight to registers, and use
+// their part of the column for each row. Shuffles and LDS add up what they have.
+template <class Q> DEVICE void matvec_direct(const rk_matmul & args) {
+    enum { ROWS = RK_ROWS_DIRECT, TEAMS = RK_BLOCK / TEAM };
+    __shared__ f32 sums[TEAMS][ROWS];
+    batch_place place = find_batch(args, group_index_z());
+    u32 t = thread_index(), lane = t % TEAM, first = group_index() * ROWS;
+    u32 parts = args.n_inner / 32;
+    const Q * a = (const Q *) args.a + place.a;
+    const u8 * b = (const u8 *) args.b +
+                   (uint64_t) group_index_z() * args.n_columns * RK_Q8_BYTES(args.n_inner);
+    const Q * rows[ROWS];
+    f32 sum[ROWS] = {};
+#pragma unroll
+    for (u32 e = 0; e < ROWS; e++) { // a row that is not there is another's, and not written
+        u32 row = first + e < args.n_rows ? first + e : first;
+        rows[e] = a + (uint64_t) row * args.a_stride[0];
+    }
+#pragma unroll 2
+    for (u32 p = t; p < parts; p += group_size()) {
+        typename part_reader<Q>::part mine[ROWS];
+        sixteen_bytes low = ((const sixteen_bytes *) b)[p];
+        sixteen_bytes high = ((const sixteen_bytes *) b)[parts + p];
+        rk_scale s = ((const rk_scale *) (b + args.n_inner))[p];
+#pragma unroll
+        for (u32 e = 0; e < ROWS; e++) {
+            mine[e] = direct_reader<Q>::read((const u8 *) (rows[e] + p));
+        }
+#pragma unroll
+        for (u32 e = 0; e < ROWS; e++) {
+            sum[e] += product(mine[e], low, high, s);
+        }
+    }
+    f32 whole = sum_four(sum, lane);
+    if (lane % 8 == 0) {
+        sums[t / TEAM][lane / 8] = whole;
+    }
+    barrier();
+    if (t < ROWS && first + t < args.n_rows) {
+        f32 all = 0;
+        for (u32 team = 0; team < group_size() / TEAM; team++) {
+            all += sums[team][t];
+        }
+        ((f32 *) args.y)[place.y + (first + t) * args.y_stride[0]] = all;
+    }
+}
+
 #define MATVEC(name)                                                                               \
     KERNEL_FOR(2, matvec_##name##_q8, rk_matmul) {                                                 \
         matvec_q8<name, RK_COLUMNS>(args);                                                         \
-    }                                                                                              \
+    }
+#define MATVEC_ONE(name)                                                                           \
+    MATVEC(name)                                                                                   \
     KERNEL_FOR(4, matvec_one_##name##_q8, rk_matmul) {                                             \
         matvec_q8<name, 1>(args);                                                                  \
     }
+#define MATVEC_DIRECT(name)                                                                        \
+    MATVEC(name)                                                                                   \
+    KERNEL_FOR(4, matvec_direct_##name##_q8, rk_matmul) {                                          \
+        matvec_direct<name>(args);                                                                 \
+    }
+#define MATVEC_q4_0 MATVEC_DIRECT(q4_0)
+#define MATVEC_q4_1 MATVEC_DIRECT(q4_1)
+#define MATVEC_q5_0 MATVEC_DIRECT(q5_0)
+#define MATVEC_q5_1 MATVEC_DIRECT(q5_1)
+#define MATVEC_q8_0 MATVEC_DIRECT(q8_0)
+#define MATVEC_q4_K MATVEC_ONE(q4_K)
+#define MATVEC_q5_K MATVEC_ONE(q5_K)
+#define MATVEC_q6_K MATVEC_ONE(q6_K)
 
 #ifndef RK_TYPES
 #    define RK_TYPES FOR_PARTS
 #endif
-RK_TYPES(MATVEC)
+#define BY_NAME(t) MATVEC_##t
+RK_TYPES(BY_NAME)
