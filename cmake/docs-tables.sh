@@ -1,5 +1,5 @@
 #!/bin/sh
-# docs-tables.sh TABLE [TYPE...]: the tables in docs/mul-mat.md, docs/spread.md and docs/environment.md, made from what the tools
+# docs-tables.sh TABLE [TYPE...]: the tables in docs/mul-mat.md, docs/spread.md, docs/gpu.md and docs/environment.md, made from what the tools
 # print. docs.sh runs it, with the tools in PATH; a page says which table stands where. Figures are modelled,
 # so that they are the same on every machine.
 # It ends with 77 and the reason where something that a table wants is missing.
@@ -136,7 +136,77 @@ environment() {
         { sub(/^ */, ""); printf "| `%s` | %s | %s |\n", name, takes, $0 }'
 }
 
+# What code objects say of kernels. How many waves a SIMD holds follows from registers and LDS of the chip: a
+# gfx9 has 512 registers for a lane, given out by 8, in four SIMDs that share 64 KiB of LDS; a gfx11 1536, by 24,
+# in four that share 128 KiB. Groups are of 256 work-items.
+gpu_kernels() { # arch FILE.co kernels...: a row for each of the kernels
+    arch=$1 code=$2
+    shift 2
+    { llvm-readelf-19 --notes "$code" && llvm-objdump-19 -d "$code"; } | awk -v arch="$arch" -v wanted="$*" '
+    function most(width) { return width > 0 ? width : "-" }
+    function least(a, b) { return a < b ? a : b }
+    function bytes(op) { # that one load gives a lane
+        return op ~ /x4|128/ ? 16 : op ~ /x3|96/ ? 12 : op ~ /x2|64/ ? 8 : op ~ /byte|8$|_[ui]8/ ? 1 : op ~ /short|16/ ? 2 : 4
+    }
+    $1 == ".group_segment_fixed_size:" { held = $2 }
+    $1 == ".name:" && $2 ~ /_/ { kernel = $2; lds[kernel] = held }
+    $1 == ".sgpr_count:" { sgprs[kernel] = $2 }
+    $1 == ".vgpr_count:" { vgprs[kernel] = $2 }
+    /^[0-9a-f]+ <.*>:$/ { kernel = substr($2, 2, length($2) - 3) }
+    $1 ~ /^global_load/ && bytes($1) > load[kernel] { load[kernel] = bytes($1) }
+    $1 ~ /^ds_(read|load)/ && bytes($1) > shared[kernel] { shared[kernel] = bytes($1) }
+    $1 ~ /^v_(mfma|wmma)/ { matrix[kernel]++ }
+    $1 ~ /^v_dot/ { dots[kernel]++ }
+    END {
+        n = split(wanted, kernels, " ")
+        for (i = 1; i <= n; i++) {
+            k = kernels[i]
+            if (!(k in vgprs)) { print "no kernel " k > "/dev/stderr"; exit 1 }
+            narrow = arch ~ /^gfx11/
+            unit = narrow ? 24 : 8
+            waves = int((narrow ? 1536 : 512) / (int((vgprs[k] + unit - 1) / unit) * unit))
+            waves = least(waves, narrow ? 16 : 8)
+            groups = lds[k] ? int((narrow ? 131072 : 65536) / lds[k]) : 99
+            waves = least(waves, groups * (narrow ? 2 : 1)) # of a group on each SIMD
+            printf "| %s | %s | %s | %s | %d | %d | %d | %d | %d | %d |\n", k, arch, most(load[k]), most(shared[k]),
+                matrix[k], dots[k], vgprs[k], sgprs[k], lds[k], waves
+        }
+    }'
+}
+
+gpu() {
+    for tool in clang++-19 ld.lld-19 llvm-readelf-19 llvm-objdump-19; do
+        command -v $tool >/dev/null || { echo "no $tool" >&2; exit 77; }
+    done
+    made=$(mktemp -d)
+    trap 'rm -rf "$made"' EXIT
+    heading kernel GPU 'bytes a lane and load' 'and from LDS' 'matrix instructions' 'dot instructions' VGPRs SGPRs LDS 'waves on a SIMD'
+    while read -r module kernels; do
+        for arch in gfx90a gfx942 gfx1100; do
+            CANDLE_ROCM_VERSION=0 CANDLE_ROCM_CACHE_DIR=$made/cache rocm-kernels compile "$module" --arch $arch \
+                --compiler clang --output-dir "$made" >"$made/log" 2>&1 || { cat "$made/log" >&2; exit 1; }
+            # shellcheck disable=SC2086
+            gpu_kernels $arch "$made/$arch/$module.co" $kernels
+        done
+    done <<END
+matmul_f32 matmul_f32 matvec_f16_f32
+matmul_wide_f32 matmul_wide_f32
+matrix_f32 matmul_matrix_f16_f32 matmul_matrix_bf16_f32
+matrix_wide_f32 matmul_matrix_wide_f16_f32 matmul_matrix_wide_bf16_f32
+matrix_q4 matmul_matrix_q4_0_f32
+matrix_wide_q4 matmul_matrix_wide_q4_0_f32
+matrix_wide_q8 matmul_matrix_wide_q8_0_f32
+matrix_wide_q4_K matmul_matrix_wide_q4_K_f32
+matvec_q4 matvec_direct_q4_0_q8 matvec_q4_0_q8
+matvec_q4_K matvec_one_q4_K_q8 matvec_q4_K_q8
+matmul_id_q4 matmul_id_q4_0_f32 matvec_id_q4_0_f32
+attention_f16 attention_f16
+attention_few_f16 attention_few_f16 attention_one_f16
+END
+}
+
 case ${1-} in
+gpu) gpu ;;
 one-row) shift; one_row "$@" ;;
 small) shift; small "$@" ;;
 bounds)
