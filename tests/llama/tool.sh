@@ -1,7 +1,8 @@
 #!/bin/sh
-# tool.sh <llama bin> <ggml-hsa> <tiny-model>: `ggml-hsa model` with llama.cpp's own graphs. Tiny models of seven
-# architectures, two of which the tool knows by itself: each gets a time, and what stays on the CPU is named with a
-# reason. Then what is refused: files that are not whole,
+# tool.sh <llama bin> <llama.cpp's source> <ggml's prefix> <ggml-hsa> <tiny-model>: `ggml-hsa model` with llama.cpp's own
+# graphs. Tiny models of seven architectures, two of which the tool knows by itself: each gets a time, and what stays on
+# the CPU is named with a reason. The time of a token is that of llama.cpp's own run on the same emulated NPU, to 3 %: it
+# may differ by which experts are chosen and where recurrent states lie. Then what is refused: files that are not whole,
 # and libraries that are not llama.cpp's, each with the name, the reason and the mend.
 #
 #   ARCHITECTURES="..."  which
@@ -9,13 +10,16 @@
 # Status 77: there is no llama.cpp.
 set -eu
 export LC_ALL=C
-if [ $# != 3 ]; then
-    echo "usage: tool.sh <directory of libllama.so> <ggml-hsa> <tiny-model>" >&2
+if [ $# != 5 ]; then
+    echo "usage: tool.sh <directory of libllama.so> <llama.cpp's source> <ggml's prefix> <ggml-hsa> <tiny-model>" >&2
     exit 2
 fi
-llama=$1
-tool=$2
-tiny=$3
+llama=$(cd "$1" 2>/dev/null && pwd) || llama=$1
+source=$2
+prefix=$(cd "$3" && pwd)
+tool=$4
+tiny=$5
+here=$(dirname "$0")
 if [ ! -r "$llama/libllama.so" ]; then
     echo "skipped: no llama.cpp in $llama; \`make llama\` builds it"
     exit 77
@@ -35,6 +39,13 @@ fail() {
 value() {
     sed -n "s/^  \"$1\": \"\{0,1\}\([^\",]*\).*/\1/p" "$work/out"
 }
+
+if [ -r "$source/include/llama.h" ] && command -v cc >/dev/null; then
+    cc -o "$work/token" -I"$here/../../include" -I"$source/include" -I"$prefix/include" "$here/token.c" -L"$llama" \
+        -L"$prefix/lib" -lllama -lggml -lggml-base -Wl,-rpath,"$llama" -Wl,-rpath,"$prefix/lib"
+else
+    echo "skipped: times are not compared: no C compiler, or no llama.h in $source"
+fi
 
 printf '%-14s %6s %6s %-30s %s\n' model nodes NPU "on the CPU" "ms a token"
 for arch in ${ARCHITECTURES:-llama gemma3 qwen3next mamba2 granitehybrid rwkv7 bert}; do
@@ -57,6 +68,14 @@ for arch in ${ARCHITECTURES:-llama gemma3 qwen3next mamba2 granitehybrid rwkv7 b
     *) fail "$arch: who looks the embedding up is not told" ;;
     esac
     [ "$reasons" -gt 0 ] && [ "$(value nodes)" -gt "$(value nodes_on_npu)" ] || fail "$arch: no reason"
+    if [ -x "$work/token" ] && [ "$(value tokens)" = 1 ]; then
+        GGML_HSA_EMULATE=aie2 GGML_BACKEND_PATH=$(dirname "$tool")/libggml-hsa.so \
+            "$work/token" "$llama" "$work/model.gguf" HSA0 256 >"$work/own" 2>"$work/err" ||
+            fail "$arch: llama.cpp itself: $(cat "$work/err")"
+        read -r kernels dispatches loads own <"$work/own"
+        awk -v told="$ns" -v own="$own" 'BEGIN { d = told / own - 1; exit !(d < 0.03 && d > -0.03) }' ||
+            fail "$arch: $ns ns, and $own of llama.cpp itself ($kernels kernels, $dispatches dispatches, $loads PDIs)"
+    fi
 done
 
 # A layer of each kind, multiplied, is the same work.
