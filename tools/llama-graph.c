@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #ifdef WITH_LLAMA
 
+#    include "gguf.h"
 #    include "llama.h"
 
 // ---- the library ----
@@ -21,6 +23,7 @@ struct api {
     struct llama_model_params (*model_params)(void);
     struct llama_context_params (*context_params)(void);
     struct llama_model * (*model_load)(const char * path, struct llama_model_params params);
+    struct llama_model * (*model_load_open)(FILE * file, struct llama_model_params params);
     void (*model_free)(struct llama_model * model);
     struct llama_context * (*context_new)(struct llama_model * model,
                                           struct llama_context_params params);
@@ -45,6 +48,7 @@ static const char * const symbols[] = {
     "llama_model_default_params",
     "llama_context_default_params",
     "llama_model_load_from_file",
+    "llama_model_load_from_file_ptr",
     "llama_model_free",
     "llama_init_from_model",
     "llama_free",
@@ -179,6 +183,54 @@ static enum status load_cpu(const struct api * api, struct error * err) {
                            directory);
 }
 
+// ---- files without weights ----
+
+// How long the file is by its own word, and where its weights begin. False: it is no GGUF file.
+static bool said_length(const char * path, uint64_t * weights_at, uint64_t * length) {
+    struct gguf_context * g = gguf_init_from_file(path, (struct gguf_init_params){true, NULL});
+    if (!g) {
+        return false;
+    }
+    *weights_at = *length = gguf_get_data_offset(g);
+    for (int64_t i = 0; i < gguf_get_n_tensors(g); i++) {
+        uint64_t end = *weights_at + gguf_get_tensor_offset(g, i) + gguf_get_tensor_size(g, i);
+        *length = end > *length ? end : *length;
+    }
+    gguf_free(g);
+    return true;
+}
+
+// The beginning of a file says all that is asked here, and llama.cpp wants the rest to be there:
+// what is missing is made of holes, in a file that goes when it is closed. NULL: nothing is
+// missing, or there is no place for such a file.
+static FILE * with_holes(const char * path) {
+    uint64_t weights_at, length;
+    struct stat info;
+    if (stat(path, &info) != 0 || !said_length(path, &weights_at, &length) ||
+        (uint64_t) info.st_size >= length || (uint64_t) info.st_size < weights_at) {
+        return NULL;
+    }
+    FILE *from = fopen(path, "rb"), *to = tmpfile();
+    char part[65536];
+    bool ok = from && to && length <= INT64_MAX;
+    for (uint64_t left = weights_at; ok && left > 0;) {
+        size_t n = left < sizeof part ? (size_t) left : sizeof part;
+        ok = fread(part, 1, n, from) == n && fwrite(part, 1, n, to) == n;
+        left -= n;
+    }
+    ok = ok && fflush(to) == 0 && ftruncate(fileno(to), (off_t) length) == 0;
+    if (from) {
+        fclose(from);
+    }
+    if (to && !ok) {
+        fclose(to);
+    }
+    if (ok) {
+        rewind(to);
+    }
+    return ok ? to : NULL;
+}
+
 // ---- the graph ----
 
 static struct llama_context * context_of(const struct api * api, struct llama_model * model,
@@ -202,7 +254,12 @@ static enum status build(const struct api * api, const struct llama_way * way,
     p.n_gpu_layers = -1; // all
     p.load_mode = LLAMA_LOAD_MODE_NONE;
     p.no_alloc = true;
-    struct llama_model * model = api->model_load(way->file, p);
+    FILE * short_one = with_holes(way->file);
+    struct llama_model * model =
+        short_one ? api->model_load_open(short_one, p) : api->model_load(way->file, p);
+    if (short_one) {
+        fclose(short_one);
+    }
     struct llama_context * ctx = model ? context_of(api, model, context, false) : NULL;
     bool whole = ctx && !api->memory(ctx); // what remembers nothing takes its text at once
     if (whole) {
