@@ -347,85 +347,106 @@ static bool parse_count(const char * text, int * out) {
     return !errno && end != text && !*end && n >= 1 && n <= 256;
 }
 
-static int run(int argc, char ** argv) {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    struct gen_options options = {.threads = cores < 1     ? 1
-                                             : cores > 256 ? 256
-                                                           : (int) cores,
-                                  .stop = &stop};
-    const char * recording = NULL;
-    bool list = false;
+struct asked {
+    struct gen_options options;
+    const char * recording;
+    bool list;
+};
+
+// EXIT_OK, and *over where nothing is left to do; else what usage() gave.
+static int read_option(int c, char ** argv, struct asked * a, bool * over) {
+    struct gen_options * options = &a->options;
     enum aie_arch arch;
-    opterr = 0; // its messages know no better word
-    for (int c; (c = getopt_long(argc, argv, "+:hv", long_options, NULL)) != -1;) {
-        switch (c) {
-        case CONFIG:
-            options.config = optarg;
-            break;
-        case OUTPUT_DIR:
-            options.output_dir = optarg;
-            break;
-        case ARCH:
-            if (!kernel_arch_parse(optarg, &arch)) {
-                return usage("--arch: Unknown arch '%s'", optarg);
-            }
-            options.arch = optarg;
-            break;
-        case JOBS:
-            if (!parse_count(optarg, &options.threads)) {
-                return usage("--jobs: '%s' is not a number from 1 to 256", optarg);
-            }
-            break;
-        case DRY_RUN:
-            options.dry_run = true;
-            break;
-        case 'v':
-        case VERBOSE:
-            options.verbose = true;
-            break;
-        case RECORD:
-            recording = optarg;
-            break;
-        case LIST:
-            list = true;
-            break;
-        case 'h':
-        case HELP:
-            fputs(help, stdout);
-            return EXIT_OK;
-        case VERSION:
-            printf(PROGRAM " %s\n", GGML_HSA_VERSION);
-            return EXIT_OK;
-        case ':':
-            return usage("%s wants a value", argv[optind - 1]);
-        default:
-            return unknown_option(argv[optind - 1]);
+    switch (c) {
+    case CONFIG:
+        options->config = optarg;
+        break;
+    case OUTPUT_DIR:
+        options->output_dir = optarg;
+        break;
+    case ARCH:
+        if (!kernel_arch_parse(optarg, &arch)) {
+            return usage("--arch: Unknown arch '%s'", optarg);
         }
+        options->arch = optarg;
+        break;
+    case JOBS:
+        if (!parse_count(optarg, &options->threads)) {
+            return usage("--jobs: '%s' is not a number from 1 to 256", optarg);
+        }
+        break;
+    case DRY_RUN:
+        options->dry_run = true;
+        break;
+    case 'v':
+    case VERBOSE:
+        options->verbose = true;
+        break;
+    case RECORD:
+        a->recording = optarg;
+        break;
+    case LIST:
+        a->list = true;
+        break;
+    case 'h':
+    case HELP:
+        fputs(help, stdout);
+        *over = true;
+        break;
+    case VERSION:
+        printf(PROGRAM " %s\n", GGML_HSA_VERSION);
+        *over = true;
+        break;
+    case ':':
+        return usage("%s wants a value", argv[optind - 1]);
+    default:
+        return unknown_option(argv[optind - 1]);
     }
-    if (recording) {
-        if (options.config || list) {
+    return EXIT_OK;
+}
+
+// What the words come to; `rest` is what stands behind the options, NULL at its end.
+static int do_asked(struct asked * a, char ** rest) {
+    struct gen_options * options = &a->options;
+    if (a->recording) {
+        if (options->config || a->list) {
             return usage("--record goes with a command, not with --config or --list");
         }
-        return optind < argc ? record(&options, recording, argv + optind)
-                             : usage("--record needs a command: --record FILE -- COMMAND");
+        return *rest ? record(options, a->recording, rest)
+                     : usage("--record needs a command: --record FILE -- COMMAND");
     }
-    if (optind < argc) {
-        return usage("'%s' is not understood", argv[optind]);
+    if (*rest) {
+        return usage("'%s' is not understood", *rest);
     }
-    if (list) {
-        if (options.output_dir) {
-            return list_pack(options.output_dir);
-        }
+    if (a->list && options->output_dir) {
+        return list_pack(options->output_dir);
+    }
+    if (a->list) {
         list_kernels();
         return EXIT_OK;
     }
-    if (!options.config) {
+    if (!options->config) {
         return usage("--config is missing");
     }
-    if (!options.output_dir && !options.dry_run) {
+    if (!options->output_dir && !options->dry_run) {
         return usage("--output-dir is missing");
     }
-    return generate(&options);
+    return generate(options);
+}
+
+static int run(int argc, char ** argv) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int threads = cores < 1 ? 1 : cores > 256 ? 256 : (int) cores;
+    struct asked asked = {.options = {.threads = threads, .stop = &stop}};
+    bool over = false;
+    opterr = 0; // its messages know no better word
+    for (int c; (c = getopt_long(argc, argv, "+:hv", long_options, NULL)) != -1;) {
+        int status = read_option(c, argv, &asked, &over);
+        if (status != EXIT_OK || over) {
+            return status;
+        }
+    }
+    return do_asked(&asked, argv + optind);
 }
 
 int main(int argc, char ** argv) {

@@ -71,26 +71,106 @@ static uint32_t dies(const struct emu_gpu_model * gpu) {
     return gpu->arch == GFX_942 ? 8 : 1;
 }
 
-bool rt_gpu_info(const struct rt_agent * agent, uint32_t attribute, void * value) {
-    enum { // newer than the 5.2 header
-        MEMORY_AVAIL = 0xA015,
-        TIMESTAMP_FREQUENCY = 0xA016,
-        ASIC_FAMILY_ID = 0xA107,
-        UCODE_VERSION = 0xA108,
-        SDMA_UCODE_VERSION = 0xA109,
-        NUM_SDMA_ENGINES = 0xA10A,
-        NUM_SDMA_XGMI_ENGINES = 0xA10B,
-        IOMMU_SUPPORT = 0xA110,
-        NUM_XCC = 0xA111,
-        DRIVER_UID = 0xA112,
-        SCRATCH_LIMIT_MAX = 0xA116,
-        SCRATCH_LIMIT_CURRENT = 0xA117,
-        CLOCK_COUNTERS = 0xA118,
+enum { // attributes that are newer than the 5.2 header
+    MEMORY_AVAIL = 0xA015,
+    TIMESTAMP_FREQUENCY = 0xA016,
+    ASIC_FAMILY_ID = 0xA107,
+    UCODE_VERSION = 0xA108,
+    SDMA_UCODE_VERSION = 0xA109,
+    NUM_SDMA_ENGINES = 0xA10A,
+    NUM_SDMA_XGMI_ENGINES = 0xA10B,
+    IOMMU_SUPPORT = 0xA110,
+    NUM_XCC = 0xA111,
+    DRIVER_UID = 0xA112,
+    SCRATCH_LIMIT_MAX = 0xA116,
+    SCRATCH_LIMIT_CURRENT = 0xA117,
+    CLOCK_COUNTERS = 0xA118,
+};
+
+// What is the same word for every GPU.
+static bool same_word(uint32_t attribute, uint32_t * value) {
+    static const struct {
+        uint32_t attribute, value;
+    } words[] = {
+        {HSA_AGENT_INFO_FEATURE, HSA_AGENT_FEATURE_KERNEL_DISPATCH},
+        {HSA_AGENT_INFO_PROFILE, HSA_PROFILE_BASE},
+        {HSA_AGENT_INFO_WORKGROUP_MAX_SIZE, MAX_GROUP},
+        {HSA_AGENT_INFO_GRID_MAX_SIZE, UINT32_MAX},
+        {HSA_AGENT_INFO_FBARRIER_MAX_SIZE, 32},
+        {HSA_AGENT_INFO_QUEUES_MAX, RT_GPU_QUEUES_MAX},
+        {HSA_AGENT_INFO_QUEUE_MIN_SIZE, RT_GPU_QUEUE_MIN},
+        {HSA_AGENT_INFO_QUEUE_MAX_SIZE, RT_GPU_QUEUE_MAX},
+        {HSA_AGENT_INFO_QUEUE_TYPE, HSA_QUEUE_TYPE_MULTI},
+        {HSA_AMD_AGENT_INFO_DOMAIN, 0},
+        {HSA_AMD_AGENT_INFO_MAX_ADDRESS_WATCH_POINTS, 4},
+        {NUM_SDMA_ENGINES, RT_GPU_COPY_ENGINES},
+        {UCODE_VERSION, 0},
+        {SDMA_UCODE_VERSION, 0},
+        {NUM_SDMA_XGMI_ENGINES, 0},
+        {IOMMU_SUPPORT, 0},
     };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (words[i].attribute == attribute) {
+            *value = words[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
+// A word that the model has, that all have, or that depends on which GPU it is.
+static bool word_of(const struct rt_agent * agent, uint32_t attribute, uint32_t * value) {
     const struct emu_gpu_model * gpu = agent->gpu;
     const uint32_t * word = model_word(gpu, attribute);
-    if (word) {
-        *(uint32_t *) value = *word;
+    switch (attribute) {
+    case HSA_AMD_AGENT_INFO_BDFID: // a bus of its own for each
+        *value = agent->node << 8;
+        return true;
+    case ASIC_FAMILY_ID: // the kernel's numbers
+        *value = gpu->arch == GFX_1151 ? 150 : gpu->arch == GFX_1100 ? 145 : 141;
+        return true;
+    case NUM_XCC:
+        *value = dies(gpu);
+        return true;
+    case DRIVER_UID:
+        *value = agent->node;
+        return true;
+    default:
+        *value = word ? *word : 0;
+        return word || same_word(attribute, value);
+    }
+}
+
+static bool long_of(const struct rt_agent * agent, uint32_t attribute, uint64_t * value) {
+    switch (attribute) {
+    case MEMORY_AVAIL:
+        *value = memory_available(agent);
+        return true;
+    case TIMESTAMP_FREQUENCY:
+        *value = 1000000000u;
+        return true;
+    case SCRATCH_LIMIT_MAX:
+        *value = (uint64_t) dies(agent->gpu) << 32;
+        return true;
+    case SCRATCH_LIMIT_CURRENT: // none of it is kept
+        *value = 0;
+        return true;
+    default:
+        return false;
+    }
+}
+
+// `value` has room for what the attribute is, and for no more.
+bool rt_gpu_info(const struct rt_agent * agent, uint32_t attribute, void * value) {
+    const struct emu_gpu_model * gpu = agent->gpu;
+    uint32_t word;
+    uint64_t number;
+    if (word_of(agent, attribute, &word)) {
+        memcpy(value, &word, sizeof word);
+        return true;
+    }
+    if (long_of(agent, attribute, &number)) {
+        memcpy(value, &number, sizeof number);
         return true;
     }
     switch (attribute) {
@@ -103,41 +183,14 @@ bool rt_gpu_info(const struct rt_agent * agent, uint32_t attribute, void * value
         memcpy(value, text, (size_t) n + 1);
         return true;
     }
-    case HSA_AGENT_INFO_FEATURE:
-        *(hsa_agent_feature_t *) value = HSA_AGENT_FEATURE_KERNEL_DISPATCH;
-        return true;
-    case HSA_AGENT_INFO_PROFILE:
-        *(hsa_profile_t *) value = HSA_PROFILE_BASE;
-        return true;
     case HSA_AGENT_INFO_FAST_F16_OPERATION:
         *(bool *) value = true;
         return true;
     case HSA_AGENT_INFO_WORKGROUP_MAX_DIM:
         memcpy(value, (uint16_t[3]){MAX_GROUP, MAX_GROUP, MAX_GROUP}, 3 * sizeof(uint16_t));
         return true;
-    case HSA_AGENT_INFO_WORKGROUP_MAX_SIZE:
-        *(uint32_t *) value = MAX_GROUP;
-        return true;
     case HSA_AGENT_INFO_GRID_MAX_DIM:
         *(hsa_dim3_t *) value = (hsa_dim3_t){UINT32_MAX, UINT32_MAX, UINT32_MAX};
-        return true;
-    case HSA_AGENT_INFO_GRID_MAX_SIZE:
-        *(uint32_t *) value = UINT32_MAX;
-        return true;
-    case HSA_AGENT_INFO_FBARRIER_MAX_SIZE:
-        *(uint32_t *) value = 32;
-        return true;
-    case HSA_AGENT_INFO_QUEUES_MAX:
-        *(uint32_t *) value = RT_GPU_QUEUES_MAX;
-        return true;
-    case HSA_AGENT_INFO_QUEUE_MIN_SIZE:
-        *(uint32_t *) value = RT_GPU_QUEUE_MIN;
-        return true;
-    case HSA_AGENT_INFO_QUEUE_MAX_SIZE:
-        *(uint32_t *) value = RT_GPU_QUEUE_MAX;
-        return true;
-    case HSA_AGENT_INFO_QUEUE_TYPE:
-        *(hsa_queue_type32_t *) value = HSA_QUEUE_TYPE_MULTI;
         return true;
     case HSA_AGENT_INFO_CACHE_SIZE:
         memcpy(value, gpu->caches, sizeof gpu->caches);
@@ -151,15 +204,6 @@ bool rt_gpu_info(const struct rt_agent * agent, uint32_t attribute, void * value
     case HSA_AGENT_INFO_VERSION_MINOR:
         *(uint16_t *) value = 1;
         return true;
-    case HSA_AMD_AGENT_INFO_BDFID: // a bus of its own for each
-        *(uint32_t *) value = agent->node << 8;
-        return true;
-    case HSA_AMD_AGENT_INFO_DOMAIN:
-        *(uint32_t *) value = 0;
-        return true;
-    case HSA_AMD_AGENT_INFO_MAX_ADDRESS_WATCH_POINTS:
-        *(uint32_t *) value = 4;
-        return true;
     case HSA_AMD_AGENT_INFO_HDP_FLUSH:
         *(hsa_amd_hdp_flush_t *) value =
             (hsa_amd_hdp_flush_t){(uint32_t *) &agent->hdp[0], (uint32_t *) &agent->hdp[1]};
@@ -167,43 +211,11 @@ bool rt_gpu_info(const struct rt_agent * agent, uint32_t attribute, void * value
     case HSA_AMD_AGENT_INFO_COOPERATIVE_QUEUES:
         *(bool *) value = false;
         return true;
-    case MEMORY_AVAIL:
-        *(uint64_t *) value = memory_available(agent);
-        return true;
-    case TIMESTAMP_FREQUENCY:
-        *(uint64_t *) value = 1000000000u;
-        return true;
     case CLOCK_COUNTERS: { // of GPU, CPU and system, and the frequency of the last
         uint64_t now = rt_now_ns();
         memcpy(value, (uint64_t[4]){now, now, now, 1000000000u}, 4 * sizeof now);
         return true;
     }
-    case SCRATCH_LIMIT_MAX:
-        *(uint64_t *) value = (uint64_t) dies(gpu) << 32;
-        return true;
-    case SCRATCH_LIMIT_CURRENT: // none of it is kept
-        *(uint64_t *) value = 0;
-        return true;
-    case ASIC_FAMILY_ID:
-        *(uint32_t *) value = gpu->arch == GFX_1151   ? 150
-                              : gpu->arch == GFX_1100 ? 145
-                                                      : 141; // the kernel's numbers
-        return true;
-    case NUM_SDMA_ENGINES:
-        *(uint32_t *) value = RT_GPU_COPY_ENGINES;
-        return true;
-    case NUM_XCC:
-        *(uint32_t *) value = dies(gpu);
-        return true;
-    case DRIVER_UID:
-        *(uint32_t *) value = agent->node;
-        return true;
-    case UCODE_VERSION:
-    case SDMA_UCODE_VERSION:
-    case NUM_SDMA_XGMI_ENGINES:
-    case IOMMU_SUPPORT:
-        *(uint32_t *) value = 0;
-        return true;
     default:
         return false;
     }
