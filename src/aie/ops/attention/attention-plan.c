@@ -57,6 +57,22 @@ static bool same(const struct tensor * a, const struct tensor * b, int d) {
     return a->ne[d] == b->ne[d];
 }
 
+static enum status check_mask(const struct tensor * mask, struct at_plan * p, struct error * err) {
+    if (mask->dtype != DTYPE_F16 || mask->ne[0] < p->n_kv || mask->ne[1] < p->queries ||
+        p->heads % mask->ne[2] || p->batches % mask->ne[3]) {
+        return refuse(err, "a mask that is not f16 or does not fit");
+    }
+    p->head_masks = mask->ne[2] > 1;
+    if (p->head_masks && (mask->ne[2] != p->heads || mask->nb[2] % 4 || !can_move(mask, 2))) {
+        return refuse(err, "masks for some heads each, or too far apart");
+    }
+    if (mask->nb[0] != 2 || (p->queries > 1 && mask->nb[1] % 4) || mask->nb[3] % 4 ||
+        mask->ne[0] < (p->n_kv + 1) / 2 * 2) {
+        return refuse(err, "rows of a mask that do not begin and end on words");
+    }
+    return ST_OK;
+}
+
 static enum status check(const struct kernel_spec * spec, struct at_plan * p, struct error * err) {
     const struct tensor *q = &spec->inputs[AT_Q], *k = &spec->inputs[AT_K],
                         *v = &spec->inputs[AT_V], *out = &spec->output;
@@ -102,19 +118,9 @@ static enum status check(const struct kernel_spec * spec, struct at_plan * p, st
     if (!can_move(q, 2) || !can_move(k, 1) || !can_move(v, 1)) {
         return refuse(err, "rows that do not begin on words, or lie too far apart");
     }
-    if (p->mask) {
-        if (mask->dtype != DTYPE_F16 || mask->ne[0] < p->n_kv || mask->ne[1] < p->queries ||
-            p->heads % mask->ne[2] || p->batches % mask->ne[3]) {
-            return refuse(err, "a mask that is not f16 or does not fit");
-        }
-        p->head_masks = mask->ne[2] > 1;
-        if (p->head_masks && (mask->ne[2] != p->heads || mask->nb[2] % 4 || !can_move(mask, 2))) {
-            return refuse(err, "masks for some heads each, or too far apart");
-        }
-        if (mask->nb[0] != 2 || (p->queries > 1 && mask->nb[1] % 4) || mask->nb[3] % 4 ||
-            mask->ne[0] < (p->n_kv + 1) / 2 * 2) {
-            return refuse(err, "rows of a mask that do not begin and end on words");
-        }
+    enum status st = p->mask ? check_mask(mask, p, err) : ST_OK;
+    if (st != ST_OK) {
+        return st;
     }
     if (p->sinks &&
         (sinks->dtype != DTYPE_F32 || sinks->nb[0] != 4 || tensor_elements(sinks) != p->heads)) {

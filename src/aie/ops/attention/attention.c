@@ -414,12 +414,8 @@ static void place_all(struct asm_program * p) {
     }
 }
 
-static void write_program(struct at_writer * w) {
+static void prepare(struct at_writer * w) {
     struct asm_program * p = w->p;
-    int wait = asm_label_new(p), item = asm_label_new(p), begun = asm_label_new(p);
-    int block = asm_label_new(p), k_done = asm_label_new(p), v_done = asm_label_new(p);
-    int item_done = asm_label_new(p), factor = asm_label_new(p), first = asm_label_new(p);
-    w->convert = asm_label_new(p);
     take_registers(w);
     lanes_begin(&w->lanes, p, DTYPE_F32, true, at_address(w, AT_POOL));
     emit_spill_to(p, MEM_SPILLS, at_address(w, AT_SPILLS), 64);
@@ -431,47 +427,51 @@ static void write_program(struct at_writer * w) {
     w->lanes.shift13 = asm_global(p, ASM_S);
     emit_set_small(p, w->n, 13);
     at_copy(w, w->lanes.shift13, w->n);
-
     place_all(p);
     asm_margin(p, MEM_S, 4 * AT_MARGIN); // is read only: anything may be there
     asm_margin(p, MEM_S_NEW, AT_MARGIN);
+}
 
-    asm_label(p, wait);
-    acquire(w, AT_LOCK_GO);
-    at_keep(w, AT_NOW_ITEMS, at_local_param(w, AT_PARAM_ITEMS));
-    asm_label(p, item);
+// Rows of q become bf16; then there is room for keys, values and the mask.
+static void begin_item(struct at_writer * w, int begun) {
     release(w, AT_LOCK_Q_EMPTY);
     acquire(w, AT_LOCK_Q_FULL);
     skip_without_rows(w, begun);
     acquire(w, AT_LOCK_OUT_EMPTY);
     begin_rows(w);
-    asm_label(p, begun);
+    asm_label(w->p, begun);
     release(w, AT_LOCK_K_EMPTY);
     release(w, AT_LOCK_V_EMPTY);
     release_mask(w);
     at_keep(w, AT_NOW_BLOCKS, at_local_param(w, AT_PARAM_BLOCKS));
-    emit_set_small(p, w->n, 0);
+    emit_set_small(w->p, w->n, 0);
     at_keep(w, AT_NOW_SUMS, w->n);
+}
 
-    asm_label(p, block);
+static void keys_of_block(struct at_writer * w, int done) {
     begin_block(w);
     begin_mask(w);
     acquire(w, AT_LOCK_K_FULL);
-    skip_without_rows(w, k_done);
-    skip_masked(w, k_done);
+    skip_without_rows(w, done);
+    skip_masked(w, done);
     at_param(w, w->n, AT_PARAM_K_TRIPS);
     at_param(w, w->a, AT_PARAM_K);
     at_call(w, w->convert);
     at_unpack_keys(w);
     at_scores(w);
     at_soft(w);
-    asm_label(p, k_done);
+    asm_label(w->p, done);
     give(w, AT_LOCK_K_EMPTY);
     end_mask(w);
+}
+
+// The first block's values begin the sums; later ones are added to what is left of them.
+static void values_of_block(struct at_writer * w, int done, int factor, int first) {
+    struct asm_program * p = w->p;
     acquire(w, AT_LOCK_V_FULL);
-    skip_without_rows(w, v_done);
+    skip_without_rows(w, done);
     at_param(w, w->n, AT_NOW_SEEN);
-    asm_jump_if_zero(p, w->n, v_done);
+    asm_jump_if_zero(p, w->n, done);
     at_param(w, w->n, AT_PARAM_V_TRIPS);
     at_param(w, w->a, AT_PARAM_V);
     at_call(w, w->convert);
@@ -483,8 +483,25 @@ static void write_program(struct at_writer * w) {
     asm_label(p, first);
     at_values(w);
     at_keep(w, AT_NOW_SUMS, w->lanes.one);
-    asm_label(p, v_done);
+    asm_label(p, done);
     give(w, AT_LOCK_V_EMPTY);
+}
+
+static void write_program(struct at_writer * w) {
+    struct asm_program * p = w->p;
+    int wait = asm_label_new(p), item = asm_label_new(p), begun = asm_label_new(p);
+    int block = asm_label_new(p), k_done = asm_label_new(p), v_done = asm_label_new(p);
+    int item_done = asm_label_new(p), factor = asm_label_new(p), first = asm_label_new(p);
+    w->convert = asm_label_new(p);
+    prepare(w);
+    asm_label(p, wait);
+    acquire(w, AT_LOCK_GO);
+    at_keep(w, AT_NOW_ITEMS, at_local_param(w, AT_PARAM_ITEMS));
+    asm_label(p, item);
+    begin_item(w, begun);
+    asm_label(p, block);
+    keys_of_block(w, k_done);
+    values_of_block(w, v_done, factor, first);
     at_param(w, w->n, AT_NOW_BLOCKS);
     asm_jump_if_nonzero(p, w->n, block);
 
