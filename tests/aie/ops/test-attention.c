@@ -16,6 +16,7 @@ struct shape {
 // Bits of quantized ones, which come as words; 0: they are of the shape's type.
 static int k_bits, v_bits;
 static bool head_masks; // each head has its own
+static double rise;     // not 0: later keys are larger, so that the largest score rises
 static bool parts;      // results are parts, to be put together with those of other keys
 
 // ---- operands ----
@@ -131,6 +132,9 @@ static void fill(struct rig * r, const struct kernel_spec * spec) {
                 index /= t->ne[d];
             }
             double v = o == AT_Q ? 3 * uniform() : o == AT_SINKS ? 5 * uniform() : uniform();
+            if (o == AT_K && rise != 0) {
+                v *= rise * (double) (i / t->ne[0] % t->ne[1]) / (double) t->ne[1];
+            }
             if (o == AT_MASK) { // also whole rows of nothing
                 bool none = rand() % 3 == 0 || i / t->ne[0] % 7 == 3;
                 v = none ? -INFINITY : 2 * uniform();
@@ -384,6 +388,9 @@ static void test_matrix(void ** state) { // prompts, by units of 16 queries and 
         }
         check_shape(&cases[i].shape);
     }
+    rise = 8; // what was summed up has to be made smaller
+    check_shape(&cases[1].shape);
+    rise = 0;
 }
 
 static void test_quantized(void ** state) {
