@@ -12,7 +12,8 @@ for kind in OP UNARY_OP GLU_OP TYPE; do
     [ "$kind" = UNARY_OP ] && list=UNARY_OPS
     [ "$kind" = GLU_OP ] && list=GLU_OPS
     have=$(sed -n "/^#define $list(X)/,/[^\\\\]\$/p" enums.c)
-    for name in $(grep -rhow "GGML_${kind}_[A-Z0-9_]*" . | sort -u); do
+    # A name in quotes is an environment variable's.
+    for name in $(grep -rhoE "(^|[^\"A-Za-z0-9_])GGML_${kind}_[A-Z0-9_]*" . | sed 's/^[^G]//' | sort -u); do
         name=${name#GGML_${kind}_}
         [ "$name" != COUNT ] && [ -n "$name" ] || continue
         count=$((count + 1))

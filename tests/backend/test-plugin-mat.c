@@ -344,7 +344,7 @@ static void one_decoder(void ** state) {
 // are, as long as it takes less longer than the PDIs that are loaded for it and behind it.
 static void short_prompt(void ** state) {
     (void) state;
-    enum { K = 1024, M = 2048, ROWS = 48 };
+    enum { K = 1024, M = 2048, ROWS = 24 };
     struct world w = world_new();
     struct ggml_tensor * b = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, K, ROWS);
     struct ggml_tensor * bias = ggml_new_tensor_1d(w.ctx, GGML_TYPE_F32, M);

@@ -109,6 +109,29 @@ static bool is_of_flow(const struct asm_flow * f, aie_reg reg) {
     return false;
 }
 
+// Does anybody read what is issued here? Of the trips that lead in and out some parts are not
+// wanted. A source counts bundles as they are executed, so that one in the repeated part may be a
+// turn, or several, before.
+static bool is_read(const struct asm_flow * f, const struct asm_issue * issue) {
+    int length = f->to - f->from;
+    for (int i = 0; i < f->n_issues; i++) {
+        const struct asm_issue * reader = &f->issues[i];
+        const struct asm_source * from = f->nodes[reader->node].from[0];
+        for (int s = 0; s < ASM_FLOW_ARGS * ASM_FLOW_UNITS; s++) {
+            if (from[s].distance == ASM_FLOW_NONE || from[s].slot != issue->slot) {
+                continue;
+            }
+            int at = reader->bundle - from[s].distance;
+            bool repeats = reader->bundle >= f->from && issue->bundle >= f->from &&
+                           issue->bundle < f->to && at <= issue->bundle;
+            if (at == issue->bundle || (repeats && (issue->bundle - at) % length == 0)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 // One instruction with another register of the same kind in one operand.
 static void spoil(struct made * m, const struct asm_flow * f, const struct asm_issue * issue, int k,
                   int step, int * tried, int * refused) {
@@ -125,7 +148,8 @@ static void spoil(struct made * m, const struct asm_flow * f, const struct asm_i
     const struct aie_operand * o = &instr->operands[k];
     aie_reg reg = (o->role & (AIE_USE | AIE_DEF)) ? aie_inst_reg(instr, inst, k) : 0;
     bool reads = f->nodes[issue->node].from[k][0].distance != ASM_FLOW_NONE;
-    if (!is_of_flow(f, reg) || !(reads || (o->role & AIE_DEF))) {
+    bool tells = (o->role & AIE_DEF) && is_read(f, issue);
+    if (!is_of_flow(f, reg) || !(reads || tells)) {
         return;
     }
     inst->values[k] = AIE_REG(AIE_REG_KIND(reg), AIE_REG_NUM(reg) + step);

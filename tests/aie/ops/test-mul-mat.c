@@ -41,7 +41,7 @@ static const struct shape shapes[] = {
 // One in so many: an array of eight columns takes its time, and what is a matter of shapes alone is
 // seen on the other one. Sanitizers look for what one shape of a program shows.
 static int every(void) {
-    return RIG_EVERY > 1 ? 7 : rig_arch == AIE_ARCH_AIE2 || 1 ? 1 : 3;
+    return RIG_EVERY > 1 ? 7 : rig_arch == AIE_ARCH_AIE2 || rig_whole ? 1 : 3;
 }
 
 static void all_shapes(enum dtype t) {
@@ -269,7 +269,7 @@ static void test_blocks(void ** state) {
     };
     static const struct shape none[] = {{64, 1, 96, 1, 1, 1, 1, 0, 0, 0},
                                         {64, 17, 256, 1, 1, 1, 1, 0, 0, 0}};
-    const int step = 1 ? 1 : 3 * RIG_EVERY; // then each shape of some kinds
+    const int step = rig_whole ? 1 : 3 * RIG_EVERY; // then each shape of some kinds
     struct rig r;
     rig_open(&r);
     for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
@@ -317,7 +317,7 @@ static void test_wide_blocks(void ** state) {
         if (mm_by_planes(kind) || takes_many(kind, b)) {
             continue;
         }
-        const int step = 1 ? 1 : 6; // then each shape of one or two kinds
+        const int step = rig_whole ? 1 : 6; // then each shape of one or two kinds
         for (int n = i % step; n < (int) (sizeof some / sizeof some[0]); n += step) {
             struct shape s = some[n];
             int cut = kernel_block_cut(kind);

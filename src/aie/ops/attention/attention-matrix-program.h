@@ -1,5 +1,5 @@
 // attention-matrix-program: what the files that write the core program of attention-matrix.h share.
-// attention-matrix.c walks items and blocks, attention-matrix-soft.c has all between the products.
+// attention-matrix.c walks items and blocks, aie2-matrix-soft.c has all between the products.
 #pragma once
 
 #include "attention-matrix.h"

@@ -372,9 +372,9 @@ static void plan_pass(struct mm_plan * p, const struct kernel_spec * spec) {
     // as its tiles are equally far apart: many columns would wait for being told of the next one.
     // Those of gemv are; of gemm the last ones may begin earlier, and are a step for themselves.
     int64_t far = mm_plan_m_far(p) * spec->inputs[0].nb[1] / 4, rows = mm_plan_m_far(p);
-    int64_t even = p->is_vector || p->m == rows * p->m_steps ? p->m_steps
-                   : p->m >= rows * (p->m_steps - 1)         ? p->m_steps - 1
-                                                             : 1;
+    int64_t even = p->is_vector || p->m_steps == 1 || p->m == rows * p->m_steps ? p->m_steps
+                   : p->m >= rows * (p->m_steps - 1)                            ? p->m_steps - 1
+                                                                                : 1;
     bool along =
         p->is_vector ? p->x_stays : p->columns > p->core_rows && (p->n_tiles == 1 || p->x_held);
     along &= far <= MMP_STEP_LIMIT;

@@ -1,4 +1,4 @@
-// attention-matrix-soft: what becomes of a block's scores in the program of attention-matrix.h, all
+// aie2-matrix-soft: what becomes of a block's scores in the program of attention-matrix.h, all
 // rows of a core together. Keys behind the last count for nothing, the mask is added, what sums are
 // relative to is raised where a score is beyond it, and powers of two are left behind as bf16 and
 // added up.
