@@ -7,7 +7,7 @@
 //     ggml-hsa-bench-op PLUGIN OP TYPE SHAPE --gpu ARCH [--json]
 #include "base/base.h"
 #include "base/json.h"
-#include "bench-gpu.h"
+#include "roofline.h"
 #include "ggml-hsa.h"
 #include "llm.h"
 #include "words.h"
@@ -396,17 +396,7 @@ static int print_json(const char * op, const char * type, const char * shape,
                               "causes_ns", causes));
     }
     json_put(&root, "points", points);
-    struct buf b = {0};
-    json_print(root, JSON_INDENT(2), &b);
-    json_decref(root);
-    bool ok = b.data && !b.failed;
-    if (ok) {
-        printf("%s\n", (char *) b.data);
-    } else {
-        fprintf(stderr, "ggml-hsa bench: %s\n", json_trouble());
-    }
-    buf_free(&b);
-    return ok ? OK : FAILED;
+    return json_tell(root, JSON_INDENT(2), "ggml-hsa bench") ? OK : FAILED;
 }
 
 // Time over rows; both by powers of two, so that what doubles is a straight line.

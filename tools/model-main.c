@@ -375,18 +375,7 @@ static int print_json(const struct report * r) {
     } else {
         json_decref(range);
     }
-    struct buf b = {0};
-    json_print(root, JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS), &b);
-    json_decref(root);
-    if (b.failed) {
-        fprintf(stderr, "ggml-hsa model: %s\n", json_trouble());
-        buf_free(&b);
-        return 1;
-    }
-    fwrite(b.data, 1, b.size, stdout);
-    putchar('\n');
-    buf_free(&b);
-    return 0;
+    return json_tell(root, JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS), "ggml-hsa model") ? 0 : 1;
 }
 
 int main(int argc, char ** argv) {

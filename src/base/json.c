@@ -136,3 +136,18 @@ void json_print(const json_t * value, size_t flags, struct buf * b) {
         b->failed = true;
     }
 }
+
+bool json_tell(json_t * value, size_t flags, const char * tool) {
+    struct buf b = {0};
+    json_print(value, flags, &b);
+    json_decref(value);
+    bool ok = b.data && !b.failed;
+    if (ok) {
+        fwrite(b.data, 1, b.size, stdout);
+        putchar('\n');
+    } else {
+        fprintf(stderr, "%s: %s\n", tool, json_trouble());
+    }
+    buf_free(&b);
+    return ok;
+}

@@ -36,3 +36,6 @@ json_t * json_size(uint64_t n); // JSON_INTEGER; as large as jansson holds
 
 // flags are jansson's, e.g. JSON_INDENT(2).
 void json_print(const json_t * value, size_t flags, struct buf * b);
+// Prints it and a newline to standard output, and takes it over; or why not to standard error,
+// behind the tool's name. A full disk is the caller's to find when it ends.
+bool json_tell(json_t * value, size_t flags, const char * tool);

@@ -7,7 +7,8 @@
 // kept (kept.h), and so is that it is none.
 #include "dispatch.h"
 #include "panels.h"
-#include "touch.h"
+
+#include "backend/order.h"
 
 #include <string.h>
 
@@ -31,14 +32,9 @@ static bool is_plain(const struct ggml_tensor * node) {
            ggml_n_dims(b) <= 2 && !ggml_is_empty(node) && a->ne[0] > 0 && b->ne[1] <= MAT_FEW_ROWS;
 }
 
-static bool overlap(const struct ggml_tensor * x, const struct ggml_tensor * y) {
-    const char *at = x->data, *other = y->data;
-    return at < other + ggml_nbytes(y) && other < at + ggml_nbytes(x);
-}
-
 static bool is_clear(const struct ggml_tensor * node, const struct ggml_tensor * other) {
-    return !overlap(node, other) && !overlap(node, node->src[0]) && !overlap(node, node->src[1]) &&
-           !overlap(node, other->src[0]);
+    return !order_overlaps(node, other) && !order_overlaps(node, node->src[0]) &&
+           !order_overlaps(node, node->src[1]) && !order_overlaps(node, other->src[0]);
 }
 
 static bool is_alike(const struct ggml_tensor * first, const struct ggml_tensor * second) {

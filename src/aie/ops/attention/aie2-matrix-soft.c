@@ -36,45 +36,22 @@ static struct asm_reg load_mask(struct at_writer * w) {
     return x;
 }
 
-// Goes to the label where the mask leaves nothing of this block to any row; notes where it takes
-// nothing away.
 void mx_skip_masked(struct at_writer * w, int label) {
-    enum { MINUS_INFINITY_F16 = 0xfc00 };
     struct asm_program * p = w->p;
     int none = asm_label_new(p), some = asm_label_new(p);
     at_keep(w, MX_NOW_SEEN, w->lanes.one);
     at_param(w, w->c, MX_PARAM_MASK);
     asm_jump_if_zero(p, w->c, none);
-    struct asm_reg nothing = asm_global(p, ASM_X), other = asm_global(p, ASM_X);
-    struct asm_reg any = asm_global(p, ASM_X), bits = asm_local(p, ASM_R);
-    at_set(w, bits, MINUS_INFINITY_F16);
-    emit_splat(p, LANE_16, nothing, bits);
-    emit_lanes(p, LANE_SUB, LANE_16, other, nothing, nothing);
-    emit_lanes(p, LANE_SUB, LANE_16, any, nothing, nothing);
+    const struct at_mask m = at_mask_begin(w);
     int again = mx_units_begin(w);
     walk_mask(w);
     asm_loop_begin(p, w->n);
     struct asm_reg x = load_mask(w), d = asm_local(p, ASM_X);
-    emit_lanes(p, LANE_SUB, LANE_16, d, x, nothing);
-    emit_lanes(p, LANE_OR, LANE_16, other, other, d);
-    emit_lanes(p, LANE_OR, LANE_16, any, any, x);
+    at_mask_look(w, &m, x, d);
     asm_loop_end(p);
     at_add_param(w, w->c, MX_PARAM_MASK_NEXT);
     mx_units_end(w, again);
-    struct asm_reg same = emit_new_mask(p, LANE_16), zero = emit_new_mask(p, LANE_16);
-    struct asm_reg masked = asm_local(p, ASM_R), is_masked = asm_local(p, ASM_R);
-    emit_is_zero(p, LANE_16, same, other);
-    emit_is_zero(p, LANE_16, zero, any);
-    at_copy(w, w->n, same);
-    emit_add_small(p, w->n, w->n, 1); // of all bits 0
-    at_copy(w, masked, zero);
-    emit_add_small(p, masked, masked, 1);
-    emit_not_zero(p, is_masked, masked);
-    emit_add_small(p, is_masked, is_masked, AT_SEEN_ALL);
-    at_keep(w, MX_NOW_SEEN, is_masked);
-    asm_release(p, nothing);
-    asm_release(p, other);
-    asm_release(p, any);
+    at_mask_end(w, &m, MX_NOW_SEEN);
     asm_jump_if_nonzero(p, w->n, some);
     at_keep(w, MX_NOW_SEEN, w->n);
     asm_jump(p, label);

@@ -5,12 +5,9 @@
 // nothing.
 #include "attention-matrix-program.h"
 
-#include "aie/ops/convert/convert.h"
 #include "aie/ops/lanes/math-fast.h"
 #include "aie/ops/lanes/pieces.h"
 #include "aie/verbs/verbs.h"
-
-#define NO_CONSTANT 0x7fdeadadu // what stands in slots of parameters
 
 struct mx_writer {
     struct at_writer w;
@@ -18,18 +15,6 @@ struct mx_writer {
     struct mx_registers product;
     int product_loop; // label
 };
-
-static void acquire(struct at_writer * w, int lock) {
-    asm_lock_acquire(w->p, asm_target(w->p)->own_locks + lock, w->lanes.minus_one);
-}
-
-static void release_by(struct at_writer * w, int lock, struct asm_reg value) {
-    asm_lock_release(w->p, asm_target(w->p)->own_locks + lock, value);
-}
-
-static void release(struct at_writer * w, int lock) {
-    release_by(w, lock, w->lanes.one);
-}
 
 void mx_point(struct at_writer * w, int i, int32_t at) {
     at_set(w, w->at[i], at_address(w, at));
@@ -40,7 +25,6 @@ static void skip_without_units(struct at_writer * w, int label) {
     asm_jump_if_zero(w->p, w->n, label);
 }
 
-// w->n: so many for each unit.
 void mx_trips_of_units(struct at_writer * w, int bits) {
     struct asm_reg by = asm_local(w->p, ASM_R);
     at_param(w, w->n, MX_PARAM_UNITS);
@@ -48,7 +32,6 @@ void mx_trips_of_units(struct at_writer * w, int bits) {
     emit_alu(w->p, AIE_BASIC_SHIFT, w->n, w->n, by);
 }
 
-// Unit by unit: w->left are left, w->a is so many bytes further for each.
 int mx_units_begin(struct at_writer * w) {
     int again = asm_label_new(w->p);
     at_param(w, w->left, MX_PARAM_UNITS);
@@ -63,7 +46,6 @@ void mx_units_end(struct at_writer * w, int again) {
     asm_jump_if_nonzero(w->p, w->left, again);
 }
 
-// A pointer to what unit w->a has, so many bits of bytes apart.
 void mx_point_unit(struct at_writer * w, int i, int32_t at, int bits) {
     struct asm_reg by = asm_local(w->p, ASM_R), base = asm_local(w->p, ASM_R),
                    sum = asm_local(w->p, ASM_R);
@@ -74,7 +56,6 @@ void mx_point_unit(struct at_writer * w, int i, int32_t at, int bits) {
     at_copy(w, w->at[i], sum);
 }
 
-// All lanes of a query folded: those of four keys.
 struct val mx_across_keys(struct at_writer * w, lanes_fold fold, struct val v) {
     for (int bytes = VECTOR / 2; bytes >= VECTOR / 4; bytes /= 2) {
         struct asm_reg by = asm_local(w->p, ASM_R), turned = emit_new_value(w->p);
@@ -87,19 +68,6 @@ struct val mx_across_keys(struct at_writer * w, lanes_fold fold, struct val v) {
 }
 
 // ---- subroutines ----
-
-// So many trips from w->a on become bf16.
-static void convert_block(struct at_writer * w, int entry) {
-    int none = asm_label_new(w->p);
-    asm_label(w->p, entry);
-    asm_jump_if_zero(w->p, w->n, none);
-    for (int i = 0; i < 3; i++) {
-        at_copy(w, w->at[i], w->a);
-    }
-    convert_loop(w->p, DTYPE_F16, w->n, w->at[0], w->at[1], w->at[2]);
-    asm_label(w->p, none);
-    asm_jump_pointer(w->p, w->back);
-}
 
 // Sums times factors, both to 16 bits: to their own place, or as they leave.
 static void times_factors(struct at_writer * w, bool leave) {
@@ -148,7 +116,6 @@ static void times_factors(struct at_writer * w, bool leave) {
     mx_units_end(w, unit);
 }
 
-// So many vectors (w->n) at at[0] become a number.
 void mx_fill(struct at_writer * w, int memory, struct val v) {
     struct asm_reg x = asm_global(w->p, (enum asm_class) asm_target(w->p)->value_class);
     emit_move(w->p, x, lanes_x(&w->lanes, &v));
@@ -269,7 +236,7 @@ static void take_registers(struct mx_writer * m) {
 // has a weight of 0, but must be a number.
 static void give(struct at_writer * w, int lock) {
     emit_not_zero(w->p, w->n, at_local_param(w, MX_NOW_BLOCKS));
-    release_by(w, lock, w->n);
+    at_release_by(w, lock, w->n);
 }
 
 static void clear_values(struct at_writer * w) {
@@ -288,7 +255,7 @@ static void give_mask(struct at_writer * w) {
     emit_not_zero(w->p, is_mask, at_local_param(w, MX_PARAM_MASK));
     emit_not_zero(w->p, is_block, at_local_param(w, MX_NOW_BLOCKS));
     emit_alu(w->p, AIE_BASIC_AND, w->n, is_mask, is_block);
-    release_by(w, AT_LOCK_MASK_EMPTY, w->n);
+    at_release_by(w, AT_LOCK_MASK_EMPTY, w->n);
 }
 
 static void place_all(struct asm_program * p) {
@@ -324,34 +291,26 @@ static void write_program(struct mx_writer * m) {
     w->convert = asm_label_new(p);
     m->product_loop = asm_label_new(p);
     take_registers(m);
-    lanes_begin(&w->lanes, p, DTYPE_F32, true, at_address(w, AT_POOL));
-    w->lanes.hole = AT_SLOT_PARAMS;
-    w->lanes.hole_end = AT_SLOT_PARAMS_END;
-    for (int i = AT_SLOT_PARAMS; i < AT_SLOT_PARAMS_END; i++) {
-        w->lanes.consts[i] = NO_CONSTANT;
-    }
-    w->lanes.shift13 = asm_global(p, ASM_S);
-    emit_set_small(p, w->n, 13);
-    at_copy(w, w->lanes.shift13, w->n);
+    at_begin_lanes(w);
     emit_set(p, m->product.conf, CONFIG_BF16);
     place_all(p);
 
     asm_label(p, wait);
-    acquire(w, AT_LOCK_GO);
+    at_acquire(w, AT_LOCK_GO);
     at_keep(w, MX_NOW_ITEMS, at_local_param(w, MX_PARAM_ITEMS));
     asm_label(p, item);
     skip_without_units(w, no_out);
-    acquire(w, AT_LOCK_OUT_EMPTY); // its place is among those where q comes
+    at_acquire(w, AT_LOCK_OUT_EMPTY); // its place is among those where q comes
     asm_label(p, no_out);
-    release(w, AT_LOCK_Q_EMPTY);
-    acquire(w, AT_LOCK_Q_FULL);
+    at_release(w, AT_LOCK_Q_EMPTY);
+    at_acquire(w, AT_LOCK_Q_FULL);
     skip_without_units(w, begun);
     begin_rows(w);
     asm_label(p, begun);
     at_keep(w, MX_NOW_BLOCKS, at_local_param(w, MX_PARAM_BLOCKS));
     clear_values(w);
-    release(w, AT_LOCK_K_EMPTY);
-    release(w, AT_LOCK_V_EMPTY);
+    at_release(w, AT_LOCK_K_EMPTY);
+    at_release(w, AT_LOCK_V_EMPTY);
     give_mask(w);
     emit_set_small(p, w->n, 0);
     at_keep(w, MX_NOW_SUMS, w->n);
@@ -362,9 +321,9 @@ static void write_program(struct mx_writer * m) {
     at_keep(w, MX_NOW_BLOCKS, w->n);
     at_param(w, w->n, MX_PARAM_MASK);
     asm_jump_if_zero(p, w->n, no_mask);
-    acquire(w, AT_LOCK_MASK_FULL);
+    at_acquire(w, AT_LOCK_MASK_FULL);
     asm_label(p, no_mask);
-    acquire(w, AT_LOCK_K_FULL);
+    at_acquire(w, AT_LOCK_K_FULL);
     skip_without_units(w, k_done);
     mx_skip_masked(w, k_done);
     at_param(w, w->n, MX_PARAM_K_TRIPS);
@@ -376,7 +335,7 @@ static void write_program(struct mx_writer * m) {
     mx_add_mask(w);
     give_mask(w);
     mx_soft(w);
-    acquire(w, AT_LOCK_V_FULL);
+    at_acquire(w, AT_LOCK_V_FULL);
     at_param(w, w->n, MX_PARAM_V_TRIPS);
     at_set(w, w->a, at_address(w, MX_V));
     at_call(w, w->convert);
@@ -392,7 +351,7 @@ static void write_program(struct mx_writer * m) {
     asm_label(p, k_done); // nothing is seen of it
     give(w, AT_LOCK_K_EMPTY);
     give_mask(w);
-    acquire(w, AT_LOCK_V_FULL);
+    at_acquire(w, AT_LOCK_V_FULL);
     asm_label(p, v_done);
     clear_values(w);
     give(w, AT_LOCK_V_EMPTY);
@@ -402,14 +361,14 @@ static void write_program(struct mx_writer * m) {
     skip_without_units(w, item_done);
     invert_sums(w);
     times_factors(w, true);
-    release(w, AT_LOCK_OUT_FULL);
+    at_release(w, AT_LOCK_OUT_FULL);
     asm_label(p, item_done);
     at_param(w, w->n, MX_NOW_ITEMS);
     emit_add_small(p, w->n, w->n, -1);
     at_keep(w, MX_NOW_ITEMS, w->n);
     asm_jump_if_nonzero(p, w->n, item);
     asm_jump(p, wait);
-    convert_block(w, w->convert);
+    at_convert_block(w);
     asm_label(p, m->product_loop);
     mx_product_loop(p, &m->product, w->n);
     asm_jump_pointer(p, w->back);

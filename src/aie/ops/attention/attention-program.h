@@ -43,7 +43,25 @@ void at_store(struct at_writer * w, int memory, struct val v, struct asm_reg poi
 // a * b, to 24 bits, of numbers that are finite.
 struct val at_times(struct at_writer * w, struct val a, struct val b);
 
+void at_acquire(struct at_writer * w, int lock);
+void at_release(struct at_writer * w, int lock);
+void at_release_by(struct at_writer * w, int lock, struct asm_reg value);
+
 void at_call(struct at_writer * w, int label);
+// The subroutine w->convert.
+void at_convert_block(struct at_writer * w);
+// Constants and parameters of lanes, when registers are taken.
+void at_begin_lanes(struct at_writer * w);
+
+// What a block's mask says: vectors of it are put together, and at the end w->n is 0 where all of
+// them are minus infinity, and the parameter `seen` AT_SEEN_ALL where all are 0.
+struct at_mask {
+    struct asm_reg nothing, other, any;
+};
+struct at_mask at_mask_begin(struct at_writer * w);
+void at_mask_look(struct at_writer * w, const struct at_mask * m, struct asm_reg x,
+                  struct asm_reg d);
+void at_mask_end(struct at_writer * w, const struct at_mask * m, int seen);
 
 // Quantized ones of this block become bf16 in their place.
 void at_unpack_keys(struct at_writer * w);

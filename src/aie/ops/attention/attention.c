@@ -81,16 +81,16 @@ void at_next_head(struct at_writer * w, int same_query) {
     emit_set_small(w->p, w->d, 0);
 }
 
-static void acquire(struct at_writer * w, int lock) {
+void at_acquire(struct at_writer * w, int lock) {
     asm_lock_acquire(w->p, asm_target(w->p)->own_locks + lock, w->lanes.minus_one);
 }
 
-static void release_by(struct at_writer * w, int lock, struct asm_reg value) {
+void at_release_by(struct at_writer * w, int lock, struct asm_reg value) {
     asm_lock_release(w->p, asm_target(w->p)->own_locks + lock, value);
 }
 
-static void release(struct at_writer * w, int lock) {
-    release_by(w, lock, w->lanes.one);
+void at_release(struct at_writer * w, int lock) {
+    at_release_by(w, lock, w->lanes.one);
 }
 
 static void region_end(struct at_writer * w) {
@@ -113,9 +113,9 @@ void at_call(struct at_writer * w, int label) {
 }
 
 // So many trips from w->a on become bf16.
-static void convert_block(struct at_writer * w, int entry) {
+void at_convert_block(struct at_writer * w) {
     int none = asm_label_new(w->p);
-    asm_label(w->p, entry);
+    asm_label(w->p, w->convert);
     asm_jump_if_zero(w->p, w->n, none);
     for (int i = 0; i < 3; i++) {
         at_copy(w, w->at[i], w->a);
@@ -300,13 +300,13 @@ static void begin_block(struct at_writer * w) {
 // Gives a buffer for the next block, where there is one.
 static void give(struct at_writer * w, int lock) {
     emit_not_zero(w->p, w->n, at_local_param(w, AT_NOW_BLOCKS));
-    release_by(w, lock, w->n);
+    at_release_by(w, lock, w->n);
 }
 
 // Room for the first mask, where there is one.
 static void release_mask(struct at_writer * w) {
     emit_not_zero(w->p, w->n, at_local_param(w, AT_PARAM_MASK));
-    release_by(w, AT_LOCK_MASK_EMPTY, w->n);
+    at_release_by(w, AT_LOCK_MASK_EMPTY, w->n);
     emit_set_small(w->p, w->n, 0);
     at_keep(w, AT_NOW_MASKS, w->n);
 }
@@ -318,33 +318,68 @@ static void begin_mask(struct at_writer * w) {
     asm_jump_if_zero(w->p, w->a, there);
     at_param(w, w->b, AT_NOW_MASKS);
     asm_jump_if_nonzero(w->p, w->b, there);
-    acquire(w, AT_LOCK_MASK_FULL);
+    at_acquire(w, AT_LOCK_MASK_FULL);
     at_param(w, w->b, AT_PARAM_MASK_BLOCKS);
     at_keep(w, AT_NOW_MASK, w->a);
     at_keep(w, AT_NOW_MASKS, w->b);
     asm_label(w->p, there);
 }
 
+// ---- the mask ----
+
+struct at_mask at_mask_begin(struct at_writer * w) {
+    enum { MINUS_INFINITY_F16 = 0xfc00 };
+    struct asm_program * p = w->p;
+    enum asm_class vector = (enum asm_class) asm_target(p)->value_class;
+    struct at_mask m = {.nothing = asm_global(p, vector),
+                        .other = asm_global(p, vector),
+                        .any = asm_global(p, vector)};
+    struct asm_reg bits = asm_local(p, ASM_R);
+    at_set(w, bits, MINUS_INFINITY_F16);
+    emit_splat(p, LANE_16, m.nothing, bits);
+    emit_lanes(p, LANE_SUB, LANE_16, m.other, m.nothing, m.nothing);
+    emit_lanes(p, LANE_SUB, LANE_16, m.any, m.nothing, m.nothing);
+    return m;
+}
+
+void at_mask_look(struct at_writer * w, const struct at_mask * m, struct asm_reg x,
+                  struct asm_reg d) {
+    emit_lanes(w->p, LANE_SUB, LANE_16, d, x, m->nothing);
+    emit_lanes(w->p, LANE_OR, LANE_16, m->other, m->other, d);
+    emit_lanes(w->p, LANE_OR, LANE_16, m->any, m->any, x);
+}
+
+void at_mask_end(struct at_writer * w, const struct at_mask * m, int seen) {
+    struct asm_program * p = w->p;
+    struct asm_reg same = emit_new_mask(p, LANE_16), zero = emit_new_mask(p, LANE_16);
+    struct asm_reg masked = asm_local(p, ASM_R), is_masked = asm_local(p, ASM_R);
+    emit_is_zero(p, LANE_16, same, m->other);
+    emit_is_zero(p, LANE_16, zero, m->any);
+    at_copy(w, w->n, same);
+    emit_add_small(p, w->n, w->n, 1); // of all bits 0
+    at_copy(w, masked, zero);
+    emit_add_small(p, masked, masked, 1);
+    emit_not_zero(p, is_masked, masked);
+    emit_add_small(p, is_masked, is_masked, AT_SEEN_ALL);
+    at_keep(w, seen, is_masked);
+    asm_release(p, m->nothing);
+    asm_release(p, m->other);
+    asm_release(p, m->any);
+}
+
 // Goes to the label where the mask leaves nothing of this block to any row: with minus infinity for
 // all scores neither sums nor factors would change. Of a prompt that is almost half of all blocks,
 // and of most others the mask takes nothing away: then it need not be added.
 static void skip_masked(struct at_writer * w, int label) {
-    enum { MINUS_INFINITY_F16 = 0xfc00, PART = 32 };
+    enum { PART = 32 };
     struct asm_program * p = w->p;
-    enum asm_class vector = (enum asm_class) asm_target(p)->value_class;
     int none = asm_label_new(p), query = asm_label_new(p);
     emit_not_zero(p, w->n, at_local_param(w, AT_PARAM_MASK));
     emit_add_small(p, w->n, w->n, AT_SEEN_ALL);
     at_keep(w, AT_NOW_SEEN, w->n);
     at_param(w, w->left, AT_PARAM_MASKS);
     asm_jump_if_zero(p, w->left, none);
-    struct asm_reg nothing = asm_global(p, vector), other = asm_global(p, vector);
-    struct asm_reg any = asm_global(p, vector);
-    struct asm_reg bits = asm_local(p, ASM_R);
-    at_set(w, bits, MINUS_INFINITY_F16);
-    emit_splat(p, LANE_16, nothing, bits);
-    emit_lanes(p, LANE_SUB, LANE_16, other, nothing, nothing);
-    emit_lanes(p, LANE_SUB, LANE_16, any, nothing, nothing);
+    const struct at_mask m = at_mask_begin(w);
     at_param(w, w->c, AT_NOW_MASK);
     asm_label(p, query);
     at_copy(w, w->at[2], w->c);
@@ -354,28 +389,13 @@ static void skip_masked(struct at_writer * w, int label) {
     struct asm_reg x = emit_new_value(p), d = emit_new_value(p);
     emit_load_same(p, MEM_MASK, x, w->at[2], 0);
     emit_advance(p, w->at[2], PART);
-    emit_lanes(p, LANE_SUB, LANE_16, d, x, nothing);
-    emit_lanes(p, LANE_OR, LANE_16, other, other, d);
-    emit_lanes(p, LANE_OR, LANE_16, any, any, x);
+    at_mask_look(w, &m, x, d);
     asm_loop_end(p);
     at_add_param(w, w->c, AT_PARAM_MASK_STEP);
     at_add_param(w, w->c, AT_PARAM_MASK_HEAD);
     emit_add_small(p, w->left, w->left, -1);
     asm_jump_if_nonzero(p, w->left, query);
-    struct asm_reg same = emit_new_mask(p, LANE_16), zero = emit_new_mask(p, LANE_16);
-    struct asm_reg masked = asm_local(p, ASM_R), is_masked = asm_local(p, ASM_R);
-    emit_is_zero(p, LANE_16, same, other);
-    emit_is_zero(p, LANE_16, zero, any);
-    at_copy(w, w->n, same);
-    emit_add_small(p, w->n, w->n, 1); // of all bits 0
-    at_copy(w, masked, zero);
-    emit_add_small(p, masked, masked, 1);
-    emit_not_zero(p, is_masked, masked);
-    emit_add_small(p, is_masked, is_masked, AT_SEEN_ALL);
-    at_keep(w, AT_NOW_SEEN, is_masked);
-    asm_release(p, nothing);
-    asm_release(p, other);
-    asm_release(p, any);
+    at_mask_end(w, &m, AT_NOW_SEEN);
     int some = asm_label_new(p);
     asm_jump_if_nonzero(p, w->n, some);
     at_keep(w, AT_NOW_SEEN, w->n);
@@ -414,19 +434,23 @@ static void place_all(struct asm_program * p) {
     }
 }
 
-static void prepare(struct at_writer * w) {
-    struct asm_program * p = w->p;
-    take_registers(w);
-    lanes_begin(&w->lanes, p, DTYPE_F32, true, at_address(w, AT_POOL));
-    emit_spill_to(p, MEM_SPILLS, at_address(w, AT_SPILLS), 64);
+void at_begin_lanes(struct at_writer * w) {
+    lanes_begin(&w->lanes, w->p, DTYPE_F32, true, at_address(w, AT_POOL));
     w->lanes.hole = AT_SLOT_PARAMS;
     w->lanes.hole_end = AT_SLOT_PARAMS_END;
     for (int i = AT_SLOT_PARAMS; i < AT_SLOT_PARAMS_END; i++) {
         w->lanes.consts[i] = NO_CONSTANT;
     }
-    w->lanes.shift13 = asm_global(p, ASM_S);
-    emit_set_small(p, w->n, 13);
+    w->lanes.shift13 = asm_global(w->p, ASM_S);
+    emit_set_small(w->p, w->n, 13);
     at_copy(w, w->lanes.shift13, w->n);
+}
+
+static void prepare(struct at_writer * w) {
+    struct asm_program * p = w->p;
+    take_registers(w);
+    at_begin_lanes(w);
+    emit_spill_to(p, MEM_SPILLS, at_address(w, AT_SPILLS), 64);
     place_all(p);
     asm_margin(p, MEM_S, 4 * AT_MARGIN); // is read only: anything may be there
     asm_margin(p, MEM_S_NEW, AT_MARGIN);
@@ -434,14 +458,14 @@ static void prepare(struct at_writer * w) {
 
 // Rows of q become bf16; then there is room for keys, values and the mask.
 static void begin_item(struct at_writer * w, int begun) {
-    release(w, AT_LOCK_Q_EMPTY);
-    acquire(w, AT_LOCK_Q_FULL);
+    at_release(w, AT_LOCK_Q_EMPTY);
+    at_acquire(w, AT_LOCK_Q_FULL);
     skip_without_rows(w, begun);
-    acquire(w, AT_LOCK_OUT_EMPTY);
+    at_acquire(w, AT_LOCK_OUT_EMPTY);
     begin_rows(w);
     asm_label(w->p, begun);
-    release(w, AT_LOCK_K_EMPTY);
-    release(w, AT_LOCK_V_EMPTY);
+    at_release(w, AT_LOCK_K_EMPTY);
+    at_release(w, AT_LOCK_V_EMPTY);
     release_mask(w);
     at_keep(w, AT_NOW_BLOCKS, at_local_param(w, AT_PARAM_BLOCKS));
     emit_set_small(w->p, w->n, 0);
@@ -451,7 +475,7 @@ static void begin_item(struct at_writer * w, int begun) {
 static void keys_of_block(struct at_writer * w, int done) {
     begin_block(w);
     begin_mask(w);
-    acquire(w, AT_LOCK_K_FULL);
+    at_acquire(w, AT_LOCK_K_FULL);
     skip_without_rows(w, done);
     skip_masked(w, done);
     at_param(w, w->n, AT_PARAM_K_TRIPS);
@@ -468,7 +492,7 @@ static void keys_of_block(struct at_writer * w, int done) {
 // The first block's values begin the sums; later ones are added to what is left of them.
 static void values_of_block(struct at_writer * w, int done, int factor, int first) {
     struct asm_program * p = w->p;
-    acquire(w, AT_LOCK_V_FULL);
+    at_acquire(w, AT_LOCK_V_FULL);
     skip_without_rows(w, done);
     at_param(w, w->n, AT_NOW_SEEN);
     asm_jump_if_zero(p, w->n, done);
@@ -495,7 +519,7 @@ static void write_program(struct at_writer * w) {
     w->convert = asm_label_new(p);
     prepare(w);
     asm_label(p, wait);
-    acquire(w, AT_LOCK_GO);
+    at_acquire(w, AT_LOCK_GO);
     at_keep(w, AT_NOW_ITEMS, at_local_param(w, AT_PARAM_ITEMS));
     asm_label(p, item);
     begin_item(w, begun);
@@ -508,7 +532,7 @@ static void write_program(struct at_writer * w) {
     skip_without_rows(w, item_done);
     invert_sums(w);
     at_call(w, factor);
-    release(w, AT_LOCK_OUT_FULL);
+    at_release(w, AT_LOCK_OUT_FULL);
     asm_label(p, item_done);
     at_param(w, w->n, AT_NOW_ITEMS);
     emit_add_small(p, w->n, w->n, -1);
@@ -517,7 +541,7 @@ static void write_program(struct at_writer * w) {
     asm_jump(p, wait);
 
     times_factor(w, factor);
-    convert_block(w, w->convert);
+    at_convert_block(w);
 }
 
 enum status at_program(enum aie_arch arch, struct at_code * out, struct error * err) {

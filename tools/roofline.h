@@ -1,4 +1,4 @@
-// bench-gpu: a node of ggml on an emulated GPU, for `ggml-hsa bench --arch gfx...`: what it reads,
+// roofline: a node of ggml on an emulated GPU, for `ggml-hsa bench --arch gfx...`: what it reads,
 // writes and computes, what its kernels are by their code objects, what they executed, and beside
 // it what a real chip could do at best. Times are estimated; nothing here is measured on hardware.
 #pragma once

@@ -1,6 +1,6 @@
-// bench-gpu: see bench-gpu.h. The launches of a node are what the emulated runtime noted of them
+// roofline: see roofline.h. The launches of a node are what the emulated runtime noted of them
 // (hsa_emu_launch), which is asked directly: the plugin has it open already.
-#include "bench-gpu.h"
+#include "roofline.h"
 
 #include "base/base.h"
 #include "base/json.h"
@@ -328,17 +328,7 @@ static int print_json(const char * op, const char * type, const char * shape,
              json_pack("{s:I,s:I,s:I,s:s}", "memory", (json_int_t) (e.memory * 1e3), "arithmetic",
                        (json_int_t) (e.arithmetic * 1e3), "issue", (json_int_t) (e.issue * 1e3),
                        "bound", e.bound));
-    struct buf b = {0};
-    json_print(root, JSON_INDENT(2), &b);
-    json_decref(root);
-    bool ok = b.data && !b.failed;
-    if (ok) {
-        printf("%s\n", (char *) b.data);
-    } else {
-        fprintf(stderr, "ggml-hsa bench: %s\n", json_trouble());
-    }
-    buf_free(&b);
-    return ok ? 0 : 1;
+    return json_tell(root, JSON_INDENT(2), "ggml-hsa bench") ? 0 : 1;
 }
 
 int gpu_print(const char * op, const char * type, const char * shape, const struct gpu_account * a,
