@@ -20,7 +20,7 @@ static bool cache_of(const struct ggml_tensor * keys, struct paneled * out) {
     *out = (struct paneled){.view = view_of(root),
                             .bytes = ggml_nbytes(root),
                             .row_bytes = row,
-                            .panel = {(int) root->ne[1], (int) (part / 4)},
+                            .panel = {.rows = (int) root->ne[1], .words = (int) (part / 4)},
                             .kind = HEADS};
     return part % 4 == 0 && part < LONG_RUN && keys->ne[2] > 1 &&
            (size_t) keys->ne[2] * part == row && keys->nb[1] == row && keys->nb[2] == part &&
