@@ -98,9 +98,9 @@ test-rocr-quick: build ## the part of it that takes a minute
 	$(call ctest,$(BUILD),-L rocr -LE long)
 	$(call skips,$(BUILD))
 
-test-hosts: build ## HIP, rocBLAS, rocminfo, ggml, llama.cpp and whisper.cpp of newer Debian releases with what was built here (5.5 GB, once)
+test-hosts: build ## HIP, rocBLAS, rocminfo, AMD's tests, ggml, llama.cpp and whisper.cpp of newer Debian releases with what was built here (11 GB, once)
 	@sh cmake/packages.sh hosts
-	@sh cmake/debian/get.sh "$(DEPS)" rocr hip5 hip6 hip7 ggml whisper blas5 blas7 rand5 || [ $$? = 77 ]
+	@sh cmake/debian/get.sh "$(DEPS)" rocr hip5 hip6 hip7 ggml whisper blas5 blas7 rand5 prim5 cub5 thrust5 fft6 || [ $$? = 77 ]
 	@GGML_RELEASE=0.23.0 sh cmake/ggml/get.sh "$(DEPS)/ggml-0.23" || echo "-- the test with an older ggml is skipped"
 	@MODEL="$(abspath $(MODEL))" ctest --test-dir "$(BUILD)" --output-on-failure -L hosts
 

@@ -1,15 +1,16 @@
 // bench-mul-mat [ARCH [TYPE M N K]]: matrix products on aie2, or on another architecture; all of a
-// list, or one. How often the inner
-// loop multiplies, and how often two of its accesses meet in a memory bank; for each shape the
-// modelled cycles on the ideal clock, on the device's (GGML_HSA_EMU_CLOCK) with host memory that is
-// never slow, and on the device's as it is, beside what bounds them (multiplications, or words of
-// the first operand through eight streams); where the time of the second went, how long its
-// instruction stream and its PDI took to make, and how fast the emulator is. Every result is
-// compared with a product of the host's at a few places.
+// list, or one. TYPE bfp16 is bf16 by block floats, bfp16s of a stored so, q4_0s of a in q4_0. How
+// often the inner loop multiplies, and how often two of its accesses meet in a memory bank; for
+// each shape the modelled cycles on the ideal clock, on the device's (GGML_HSA_EMU_CLOCK) with host
+// memory that is never slow, and on the device's as it is, beside what bounds them
+// (multiplications, or words of the first operand through eight streams); where the time of the
+// second went, how long its instruction stream and its PDI took to make, and how fast the emulator
+// is. Every result is compared with a product of the host's at a few places.
 #include "aie/aie.h"
 #include "aie/ops/mul-mat/mul-mat-plan.h"
 #include "aie/target/target.h"
 #include "emu/aie/machine.h"
+#include "kernel/shared.h"
 
 #include "aie/ops/block-values.h"
 
@@ -21,6 +22,7 @@
 
 static enum aie_arch arch = AIE_ARCH_AIE2;
 static bool shared;   // operands of the shape at hand are made block floats
+static bool stored;   // and the first one is stored so
 static int quantized; // the first operand of the one shape is, the second f32: its blocks, plus one
 
 static int cores(void) {
@@ -94,7 +96,7 @@ static const struct shape block_floats = {
 enum { FEW = 16 }; // rows of b that the cores make bf16
 
 static enum dtype b_of(const struct shape * s) { // beside quantized blocks
-    return s->n > FEW ? DTYPE_BF16 : DTYPE_F32;
+    return s->n > FEW || shared ? DTYPE_BF16 : DTYPE_F32;
 }
 
 static struct kernel_spec spec_of(const struct shape * s) {
@@ -113,7 +115,8 @@ static struct kernel_spec spec_of(const struct shape * s) {
         };
         struct kernel_panel panel; // as the plugin lays weights out
         aie_panel(&spec, &panel);
-        spec.params[0] = kernel_blocks_param((enum kernel_blocks)(quantized - 1), panel);
+        spec.params[0] = (shared ? kernel_shared_param
+                                 : kernel_blocks_param)((enum kernel_blocks)(quantized - 1), panel);
         spec.inputs[1] = tensor_contiguous(b_of(s), (const int64_t[4]){s->k, s->n, 1, 1});
         spec.output = tensor_contiguous(out, (const int64_t[4]){s->m, s->n, 1, 1});
         return spec;
@@ -122,7 +125,9 @@ static struct kernel_spec spec_of(const struct shape * s) {
         .op = shared ? KERNEL_OP_MUL_MAT_SHARED : KERNEL_OP_MUL_MAT,
         .arch = arch,
         .n_inputs = 2,
-        .inputs = {tensor_contiguous(s->t, (const int64_t[4]){s->k, s->m, 1, 1}),
+        .inputs = {stored ? tensor_contiguous(
+                                DTYPE_I8, (const int64_t[4]){shared_row_bytes(s->k), s->m, 1, 1})
+                          : tensor_contiguous(s->t, (const int64_t[4]){s->k, s->m, 1, 1}),
                    tensor_contiguous(s->t, (const int64_t[4]){s->k, s->n, 1, 1})},
         .output = tensor_contiguous(out, (const int64_t[4]){s->m, s->n, 1, 1}),
     };
@@ -231,6 +236,22 @@ static bool to_panels(const struct kernel_spec * spec, const uint8_t * rows, uin
     return *out || !panel.rows;
 }
 
+// The first operand as block floats, from rows of bf16.
+static bool to_shared(const struct shape * s, const uint8_t * rows, uint8_t ** out) {
+    float * row = malloc((size_t) s->k * sizeof *row);
+    *out = malloc((size_t) (shared_row_bytes(s->k) * s->m));
+    bool ok = row && *out;
+    for (int64_t i = 0; ok && i < s->m; i++) {
+        for (int64_t k = 0; k < s->k; k++) {
+            row[k] = (float) element(s, 0, rows, i * s->k + k);
+        }
+        ok = shared_put_row(row, s->k, (int) (i % SHARED_EIGHT),
+                            *out + i / SHARED_EIGHT * SHARED_EIGHT * shared_row_bytes(s->k));
+    }
+    free(row);
+    return ok;
+}
+
 static bool run(struct emu_machine * const m[CLOCKS], const struct shape * s) {
     struct kernel_spec spec = spec_of(s);
     struct mm_plan plan;
@@ -247,15 +268,17 @@ static bool run(struct emu_machine * const m[CLOCKS], const struct shape * s) {
     struct emu_operand operands[3];
     for (int i = 0; i < 3 && ok; i++) {
         size_t bytes = (size_t) tensor_bytes(i < 2 ? &spec.inputs[i] : &spec.output);
-        data[i] = malloc(bytes);
+        // numbers that block floats are made of
+        size_t room = i == 0 && stored ? (size_t) (2 * s->k * s->m) : bytes;
+        data[i] = malloc(room);
         ok = data[i] != NULL;
         operands[i] = (struct emu_operand){(uint64_t) (uintptr_t) data[i], bytes};
         if (ok && i < 2) {
-            fill(s, i, data[i], bytes, 7u + (uint32_t) i);
+            fill(s, i, data[i], room, 7u + (uint32_t) i);
         }
     }
     uint8_t * paneled = NULL;
-    ok = ok && to_panels(&spec, data[0], &paneled);
+    ok = ok && (stored ? to_shared(s, data[0], &paneled) : to_panels(&spec, data[0], &paneled));
     if (paneled) {
         operands[0].addr = (uint64_t) (uintptr_t) paneled;
     }
@@ -277,9 +300,11 @@ static bool run(struct emu_machine * const m[CLOCKS], const struct shape * s) {
         double words = (double) tensor_bytes(&spec.inputs[0]) / 4;
         double bound = macs / macs_per_cycle(s->t) / cores();
         printf("%-5s %5d %5d %5d  %s",
-               quantized ? kernel_block_name((enum kernel_blocks)(quantized - 1))
-               : shared  ? "bfp16"
-                         : dtype_name(s->t),
+               quantized && shared ? "q4_0s"
+               : quantized         ? kernel_block_name((enum kernel_blocks)(quantized - 1))
+               : stored            ? "bfp16s"
+               : shared            ? "bfp16"
+                                   : dtype_name(s->t),
                (int) s->m, (int) s->n, (int) s->k, plan.is_vector ? "gemv" : "gemm");
         for (int i = 0; i < CLOCKS; i++) {
             emu_machine_counters(m[i], &c[i]);
@@ -345,7 +370,12 @@ int main(int argc, char ** argv) {
     for (int i = 0; is_one && i < KERNEL_BLOCKS; i++) {
         quantized = strcmp(argv[2], kernel_block_name((enum kernel_blocks) i)) ? quantized : i + 1;
     }
-    shared = is_one && !strcmp(argv[2], "bfp16");
+    stored = is_one && !strcmp(argv[2], "bfp16s");
+    shared = stored || (is_one && !strcmp(argv[2], "bfp16"));
+    if (is_one && !strcmp(argv[2], "q4_0s")) {
+        quantized = KERNEL_Q4_0 + 1;
+        shared = true;
+    }
     if ((argc > 2 && !is_one) || (argc >= 2 && !kernel_arch_parse(argv[1], &arch)) ||
         (is_one && !dtype_parse(quantized || shared ? "bf16" : argv[2], &one.t))) {
         bool help = argc == 2 && !strcmp(argv[1], "--help");
@@ -393,7 +423,7 @@ int main(int argc, char ** argv) {
     for (size_t i = 0; i < (is_one ? 1 : sizeof shapes / sizeof shapes[0]); i++) {
         ok &= run(m, is_one ? &one : &shapes[i]);
     }
-    if (!is_one && mm_shared_type(arch)) {
+    if (!is_one && mm_shared_type(arch, false)) {
         shared = true;
         ok &= run(m, &block_floats);
     }

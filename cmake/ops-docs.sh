@@ -90,8 +90,6 @@ BEGIN {
         on_host[line] = 1 # datatypes are those of the cases, too
         step_order[++n_steps] = line
     }
-    why["SOLVE_TRI"] = "a row needs those before it: a program of its own"
-    why["GET_ROWS_BACK"] = "rows are added where an index says"
     why["LIGHTNING_INDEXER"] = why["DSV4_HC_COMB"] = why["DSV4_HC_PRE"] = why["DSV4_HC_POST"] = "of one model"
     while ((getline line < ops) > 0) {
         all_ops[++n_ops] = line
@@ -150,7 +148,8 @@ END {
     print ""
     print "Copies by descriptors, and the kernels above on views of sources, results and memory in between"
     print "([new op](new-op.md#an-op-made-of-steps)). The host computes nothing of them. States that go on from token to"
-    print "token take a dozen of kernels for each of them. The states of SSM_SCAN are found by an index, which the host reads."
+    print "token take a dozen of kernels for each of them, rows of SOLVE_TRI four. The states of SSM_SCAN and the rows of"
+    print "GET_ROWS_BACK are found by an index, which the host reads."
     print ""
     print "| op | runs on | datatypes in the cases | cases | of |"
     print "| --- | --- | --- | ---: | ---: |"

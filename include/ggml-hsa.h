@@ -56,6 +56,7 @@ struct ggml_backend_hsa_stats {
     uint64_t graphs;           // that were computed, or failed
     uint64_t driver_calls;     // of the kernel's driver, where our own runtime drives the NPU
     uint64_t driver_contexts;  // hardware contexts that it made
+    uint64_t copied_bytes;     // that came to its memory from another device's
 };
 
 // What an emulated device counts in its machine; see ggml_backend_hsa_get_counters.

@@ -399,18 +399,12 @@ static int print_json(const char * op, const char * type, const char * shape,
     return json_tell(root, JSON_INDENT(2), "ggml-hsa bench") ? OK : FAILED;
 }
 
-// Time over rows; both by powers of two, so that what doubles is a straight line.
-static int draw(const char * path, const char * title, const struct figures * f, int n) {
-    enum { W = 640, H = 400, LEFT = 76, BOTTOM = 44, TOP = 44, RIGHT = 20 };
+// How many powers of two, from *from on, all times lie in.
+static int octaves_of(const struct figures * f, int n, double * from) {
     double most = 0, least = 1e300;
     for (int i = 0; i < n; i++) {
         most = f[i].us > most ? f[i].us : most;
         least = f[i].us < least ? f[i].us : least;
-    }
-    FILE * out = fopen(path, "w");
-    if (!out) {
-        perror(path);
-        return FAILED;
     }
     double low = 1, high;
     while (low > least) {
@@ -423,7 +417,20 @@ static int draw(const char * path, const char * title, const struct figures * f,
     for (high = low; high < most; high *= 2) {
         octaves++;
     }
-    octaves = octaves ? octaves : 1;
+    *from = low;
+    return octaves ? octaves : 1;
+}
+
+// Time over rows; both by powers of two, so that what doubles is a straight line.
+static int draw(const char * path, const char * title, const struct figures * f, int n) {
+    enum { W = 640, H = 400, LEFT = 76, BOTTOM = 44, TOP = 44, RIGHT = 20 };
+    FILE * out = fopen(path, "w");
+    if (!out) {
+        perror(path);
+        return FAILED;
+    }
+    double low;
+    int octaves = octaves_of(f, n, &low);
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
             "font-family=\"sans-serif\" font-size=\"12\">\n<style>:root{color-scheme:light dark}"

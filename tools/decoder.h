@@ -41,7 +41,7 @@ enum decoder_weight {
     DECODER_DOWN_EXPERTS_BIAS,
     DECODER_ROPE_FACTORS,
     DECODER_LAYER_WEIGHTS,
-    // Of the model.
+    // Weights of the model, not of a layer.
     DECODER_EMBD = DECODER_LAYER_WEIGHTS,
     DECODER_OUTPUT_NORM,
     DECODER_OUTPUT,
@@ -94,7 +94,7 @@ struct decoder decoder_of_kind(const struct decoder_model * m, int kind);
 const char * decoder_weight_name(enum decoder_weight w); // "attn_norm.weight", as GGUF has it
 // How many columns, rows and matrices a weight has; 0: it has not that dimension.
 void decoder_weight_shape(const struct decoder * d, enum decoder_weight w, int64_t ne[3]);
-// Of a datatype; `used`: of experts those alone that a token meets.
+// Bytes of a weight in a datatype; `used`: only those experts count that a token meets.
 uint64_t decoder_weight_bytes(const struct decoder * d, enum decoder_weight w, enum ggml_type type,
                               bool used);
 
@@ -121,6 +121,6 @@ struct ggml_tensor * decoder_embed(struct ggml_context * ctx, const struct decod
 struct ggml_tensor * decoder_layer(struct ggml_context * ctx, struct ggml_cgraph * graph,
                                    const struct decoder * d, const struct decoder_tensors * t,
                                    struct ggml_tensor * x, bool flash);
-// Of the last token alone.
+// The head for the last token alone.
 struct ggml_tensor * decoder_head(struct ggml_context * ctx, const struct decoder * d,
                                   const struct decoder_tensors * t, struct ggml_tensor * x);

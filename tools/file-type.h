@@ -17,7 +17,7 @@ struct file_type {
 enum { FILE_TYPES_USUAL = 4, FILE_TYPES = 8 }; // the usual ones come first
 extern const struct file_type file_types[FILE_TYPES];
 
-// Of a weight in that layer; of the model's own weights the layer does not matter.
+// The type of a weight in that layer; for the model's own weights the layer does not matter.
 enum ggml_type file_type_weight(const struct file_type * f, const struct decoder * d,
                                 enum decoder_weight w, int64_t layer);
 // Sets the datatypes of all weights of a model of these sizes. Where there is a window, every other

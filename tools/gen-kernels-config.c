@@ -14,7 +14,7 @@ static int by_files(const void * a, const void * b) {
     return order ? order : x->index - y->index;
 }
 
-// Of entries that would write the same files the first is made, the others are errors.
+// Entries that would write the same files: the first one is made, the others are errors.
 static enum status find_duplicates(struct jobs * jobs, struct error * err) {
     struct job ** sorted = malloc((size_t) (jobs->n ? jobs->n : 1) * sizeof *sorted);
     int n = 0;

@@ -190,7 +190,7 @@ void reg_print(const struct reg * reg, struct buf * b) {
 
 // ---- fields ----
 
-// Of registers that are one word; those of descriptors are the compiler's table.
+// Fields of registers that are one word; the fields of descriptors are the compiler's table.
 struct field {
     uint8_t hi, lo;
     bool always; // else where it is not 0
@@ -266,7 +266,7 @@ int shim_dma_channel(bool is_master, int south, uint32_t mux, uint32_t demux) {
     return -1;
 }
 
-// Of one register: those within the mask.
+// Prints the fields of one register that lie within the mask.
 static void print_fields(const struct field * fields, uint32_t value, uint32_t mask,
                          struct buf * b) {
     const char * separator = "";
@@ -279,7 +279,7 @@ static void print_fields(const struct field * fields, uint32_t value, uint32_t m
     }
 }
 
-// Of one word alone, and the mask's bits of it; only_word -1: all.
+// Prints the bits of one word that the mask has; only_word -1: of all words.
 static void print_bd(enum image_tile tile, const uint32_t * words, int only_word, uint32_t mask,
                      struct buf * b) {
     const char * separator = "";

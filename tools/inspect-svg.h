@@ -80,7 +80,7 @@ static inline bool svg_is_idle(const struct svg * s, int net) {
     return net >= 0 && net < SVG_NETS && s->idle[net];
 }
 
-// Which port leads into the tile and not to a neighbour.
+// Whether a port leads into the tile and not to a neighbour.
 bool svg_port_is_local(const struct view_tile * t, enum tile_kind kind, bool is_master, int port);
 // Places for the wires and colours for the streams; then lanes and strips have their sizes.
 void svg_wires_plan(struct svg * s);

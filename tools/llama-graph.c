@@ -278,7 +278,7 @@ static enum status build(const struct api * api, const struct llama_way * way,
                          "older than it?",
                          api->version(), *said ? said : "it gives no reason");
     }
-    out->facts = (struct llama_facts){.layers = api->n_layer(model),
+    out->facts = (struct graph_facts){.layers = api->n_layer(model),
                                       .embd = api->n_embd(model),
                                       .vocab = api->n_tokens(api->vocab(model)),
                                       .context = api->n_ctx(ctx),

@@ -5,22 +5,15 @@
 
 #include "base/base.h"
 #include "ggml-backend.h"
+#include "graph-facts.h"
 
 struct llama_way {
     const char * library; // a directory, or a file; NULL: where the dynamic linker looks
     const char * file;    // GGUF
 };
 
-struct llama_facts {
-    char version[32];     // of llama.cpp
-    int64_t layers, embd; // embd: numbers of a token between layers
-    int64_t vocab;
-    int64_t context; // tokens that a token looks back at, as llama.cpp rounds it
-    int64_t tokens;  // in the graph: 1, and of a model without a memory the whole text
-};
-
 struct llama_graph {
-    struct llama_facts facts;
+    struct graph_facts facts;
     struct ggml_cgraph * graph; // weights and caches have buffers, and no data
     void *library, *model, *context;
 };

@@ -68,6 +68,14 @@ void llm_weights_free(struct llm_weights * w) {
     }
 }
 
+// Angles are divided by these: of zeros no number comes, and block floats have none for that.
+static void set_factors(struct ggml_tensor * t) {
+    const float one = 1;
+    for (int64_t i = 0; i < ggml_nelements(t); i++) {
+        ggml_backend_tensor_set(t, &one, (size_t) i * sizeof one, sizeof one);
+    }
+}
+
 const char * llm_weights_place(struct llm_weights * w, ggml_backend_t stream) {
     for (int i = 0; i < w->n; i++) {
         if (!w->ctx[i]) {
@@ -82,6 +90,9 @@ const char * llm_weights_place(struct llm_weights * w, ggml_backend_t stream) {
         for (struct ggml_tensor * t = ggml_get_first_tensor(w->ctx[i]); t;
              t = ggml_get_next_tensor(w->ctx[i], t)) {
             ggml_backend_tensor_memset(t, 0, 0, ggml_nbytes(t));
+            if (t == w->tensors[i].weights[DECODER_ROPE_FACTORS]) {
+                set_factors(t);
+            }
         }
     }
     return NULL;
@@ -124,7 +135,7 @@ bool llm_graph_new(const struct decoder_model * m, const struct llm_list * list,
 }
 
 void llm_graph_free(struct llm_graph * g) {
-    ggml_backend_buffer_free(g->rest);
+    ggml_gallocr_free(g->rest);
     ggml_backend_buffer_free(g->of_cache);
     ggml_free(g->ctx);
     ggml_free(g->cache);
@@ -204,14 +215,37 @@ const char * llm_graph_read(const struct llm_graph * g) {
     return NULL;
 }
 
+// As a program's tensors are placed: memory of what nobody reads any more is another node's. What
+// is given stays as it was written, for the graph is computed more than once.
+static bool place_rest(struct llm_graph * g, ggml_backend_t stream) {
+    for (struct ggml_tensor * t = ggml_get_first_tensor(g->ctx); t;
+         t = ggml_get_next_tensor(g->ctx, t)) {
+        if (t->op == GGML_OP_NONE && !t->view_src) {
+            ggml_set_input(t);
+            ggml_set_output(t);
+        }
+    }
+    g->rest = ggml_gallocr_new(ggml_backend_get_default_buffer_type(stream));
+    if (!g->rest || !ggml_gallocr_alloc_graph(g->rest, g->graph)) {
+        return false;
+    }
+    ggml_backend_buffer_t cleared = g->of_cache;
+    for (struct ggml_tensor * t = ggml_get_first_tensor(g->ctx); t;
+         t = ggml_get_next_tensor(g->ctx, t)) {
+        if (t->buffer && t->buffer != cleared && t->buffer != g->of_cache && !t->view_src) {
+            ggml_backend_buffer_clear(t->buffer, 0);
+            cleared = t->buffer;
+        }
+    }
+    return true;
+}
+
 const char * llm_graph_place(struct llm_graph * g, ggml_backend_t stream) {
     bool layers = g->inputs[0].mask || g->inputs[1].mask;
     g->of_cache = layers ? ggml_backend_alloc_ctx_tensors(g->cache, stream) : NULL;
-    g->rest = ggml_backend_alloc_ctx_tensors(g->ctx, stream);
-    if ((layers && !g->of_cache) || !g->rest) {
+    if ((layers && !g->of_cache) || !place_rest(g, stream)) {
         return "the device has no memory for a graph of this size";
     }
-    ggml_backend_buffer_clear(g->rest, 0);
     if (!layers) {
         return NULL;
     }
@@ -235,7 +269,7 @@ uint64_t llm_bytes_read(const struct ggml_tensor * t) {
     return as_it_is ? ggml_nbytes(t) : 2 * (uint64_t) ggml_nelements(t);
 }
 
-// Of experts those alone that a token meets: so many of them are read, whichever they are.
+// Counts as many experts as a token meets: so many are read, whichever they are.
 static uint64_t bytes_of(const struct decoder * d, struct ggml_context * ctx) {
     uint64_t sum = 0;
     for (struct ggml_tensor * t = ctx ? ggml_get_first_tensor(ctx) : NULL; t;

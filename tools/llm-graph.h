@@ -15,7 +15,8 @@ struct llm_weights {
 
 struct llm_graph {
     struct ggml_context *cache, *ctx;
-    ggml_backend_buffer_t of_cache, rest; // NULL: nothing is allocated
+    ggml_backend_buffer_t of_cache; // NULL: nothing is allocated
+    struct ggml_gallocr * rest;     // likewise
     struct ggml_cgraph * graph;
     struct decoder_tensors inputs[2]; // of layers without a window, and with one
 };

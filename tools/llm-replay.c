@@ -3,7 +3,8 @@
 // are zeros, which nothing that is timed depends on but for the rows of caches that are written:
 // these are the last ones. Inputs and results lie where ggml's allocator puts them, in each other's
 // places: what the device makes of nodes that follow each other depends on it. A layer's number is
-// in the names of its weights ("blk.7.") and of the nodes that llama.cpp names ("ffn_out-7").
+// in the names of its weights ("blk.7.", "encoder.blocks.7.") and of the nodes that llama.cpp names
+// ("ffn_out-7").
 #include "llm-replay.h"
 
 #include "base/base.h"
@@ -57,11 +58,26 @@ static int number_at(const char * text) {
     return n > 0 && n <= MOST_DIGITS ? atoi(text) : NO_LAYER;
 }
 
+// "blk.7.", and behind a part's name "v.blk.7." or "encoder.blocks.7."; NULL: no layer's.
+static const char * number_in(const char * name) {
+    static const char * const before[] = {"blk.", "blocks."};
+    for (const char * at = name; at; at = strchr(at, '.'), at += at != NULL) {
+        for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
+            size_t n = strlen(before[i]);
+            if (!strncmp(at, before[i], n)) {
+                return at + n;
+            }
+        }
+    }
+    return NULL;
+}
+
 static int layer_of(const struct ggml_tensor * t) {
     for (int i = 0; i < GGML_MAX_SRC; i++) {
         const struct ggml_tensor * src = t->src[i] ? root_of(t->src[i]) : NULL;
-        if (src && is_weight(src) && !strncmp(src->name, "blk.", 4)) {
-            return number_at(src->name + 4);
+        const char * number = src && is_weight(src) ? number_in(src->name) : NULL;
+        if (number) {
+            return number_at(number);
         }
     }
     const char * dash = strrchr(t->name, '-');
@@ -205,7 +221,7 @@ static void copy_node(struct copy * c, const struct ggml_tensor * t, enum place 
     const struct ggml_tensor * from[GGML_MAX_SRC];
     memcpy(from, t->src, sizeof from);
     struct ggml_tensor * src[GGML_MAX_SRC] = {NULL};
-    // Of the CPU's sources, what the device has computed gets memory of it, to be read there.
+    // Sources of the CPU that the device has computed get memory of the device, to be read there.
     for (int i = 0; i < GGML_MAX_SRC; i++) {
         bool own = place == ON_CPU && from[i] &&
                    (is_weight(root_of(from[i])) || (from[i]->flags & GGML_TENSOR_FLAG_INPUT));

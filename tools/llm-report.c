@@ -60,7 +60,7 @@ static const char * by_parts(struct llm_device * device, const struct llm_ask * 
     return why;
 }
 
-// Of the device that is emulated: that of "aie2p:4" is aie2p.
+// The architecture of the emulated device: "aie2p:4" is aie2p.
 static enum aie_arch own_arch(void) {
     enum aie_arch arch = AIE_ARCH_AIE2;
     char name[16];
@@ -95,7 +95,23 @@ static const char * of_model(struct llm_device * device, const struct llm_ask * 
                : by_parts(device, ask, out);
 }
 
-// It is computed twice. A text that is taken at once is computed by parts, as a prompt is.
+// It is computed twice. What is taken at once, a text, a picture or sound, is computed by parts, as
+// a prompt is.
+static const char * of_graph(struct llm_device * device, const struct llm_ask * ask,
+                             struct ggml_cgraph * graph, bool at_once, struct llm_report * out) {
+    const char * why = llm_replay_count(device, graph, &out->all);
+    bool small = (double) (out->all.weights + out->all.states) <= MOST_BYTES / 2;
+    out->way = ask->way != LLM_BY_SIZE ? ask->way : small && !at_once ? LLM_AS_WHOLE : LLM_BY_PARTS;
+    if (!why && out->way != LLM_COUNTED) {
+        int gaps = out->all.gaps, splits = out->all.splits;
+        why = out->way == LLM_AS_WHOLE ? llm_replay_whole(device, graph, &out->all)
+                                       : llm_replay_parts(device, graph, ask->progress, &out->all);
+        out->all.gaps = gaps; // parts have theirs at their ends, too
+        out->all.splits = splits;
+    }
+    return why;
+}
+
 static enum status of_llama(struct llm_device * device, const struct llm_ask * ask,
                             struct llm_report * out, struct error * err) {
     struct llama_graph g;
@@ -103,21 +119,29 @@ static enum status of_llama(struct llm_device * device, const struct llm_ask * a
     const char * why = NULL;
     if (st == ST_OK) {
         out->facts = g.facts;
-        why = llm_replay_count(device, g.graph, &out->all);
-        bool small = (double) (out->all.weights + out->all.states) <= MOST_BYTES / 2;
-        out->way = ask->way != LLM_BY_SIZE           ? ask->way
-                   : small && out->facts.tokens == 1 ? LLM_AS_WHOLE
-                                                     : LLM_BY_PARTS;
-    }
-    if (st == ST_OK && !why && out->way != LLM_COUNTED) {
-        int gaps = out->all.gaps, splits = out->all.splits;
-        why = out->way == LLM_AS_WHOLE
-                  ? llm_replay_whole(device, g.graph, &out->all)
-                  : llm_replay_parts(device, g.graph, ask->progress, &out->all);
-        out->all.gaps = gaps; // parts have theirs at their ends, too
-        out->all.splits = splits;
+        why = of_graph(device, ask, g.graph, g.facts.tokens > 1, out);
     }
     llama_graph_close(&g);
+    return why ? error_set(err, ST_DEVICE, "%s", why) : st;
+}
+
+static enum status of_part(struct llm_device * device, const struct llm_ask * ask,
+                           struct llm_report * out, struct error * err) {
+    struct part_graph g;
+    enum status st = part_graph_open(ask->part, device->dev, ask->context, &g, err);
+    const char * why = NULL;
+    if (st == ST_OK) {
+        out->facts = g.facts;
+        out->tensors = (uint64_t) g.file.n;
+        out->bytes = g.file.bytes;
+        why = of_graph(device, ask, g.maker.graph, ask->part->kind != PART_DECODER, out);
+        if (*g.left) {
+            struct llm_left left = {.op = "FLASH_ATTN_EXT"};
+            snprintf(left.why, sizeof left.why, "%s", g.left);
+            llm_add_left(&out->all, &left, 1);
+        }
+    }
+    part_graph_close(&g);
     return why ? error_set(err, ST_DEVICE, "%s", why) : st;
 }
 
@@ -128,6 +152,8 @@ enum status llm_report(struct llm_device * device, const struct llm_ask * ask,
     enum status st = ST_OK;
     if (ask->llama) {
         st = of_llama(device, ask, out, err);
+    } else if (ask->part) {
+        st = of_part(device, ask, out, err);
     } else {
         const char * why = of_model(device, ask, out);
         st = why ? error_set(err, ST_DEVICE, "%s", why) : ST_OK;
@@ -137,7 +163,8 @@ enum status llm_report(struct llm_device * device, const struct llm_ask * ask,
     memcpy(out->below, device->below, sizeof out->below);
     out->mhz = device->mhz;
     out->compiled = device->compiled;
-    uint64_t cache = ask->llama ? out->all.states : llm_cache_bytes(ask->model, ask->context);
+    bool ours = !ask->llama && !ask->part;
+    uint64_t cache = ours ? llm_cache_bytes(ask->model, ask->context) : out->all.states;
     return st == ST_OK ? bounds(cache, out, err) : st;
 }
 

@@ -5,6 +5,7 @@
 
 #include "llama-graph.h"
 #include "llm.h"
+#include "part-graph.h"
 #include "range.h"
 
 enum llm_way {
@@ -20,7 +21,9 @@ struct llm_ask {
     enum llm_way way;
     bool once;                             // first runs are told, which load what they need
     void (*progress)(int part, int parts); // before each part; may be NULL
-    const struct llama_way * llama; // the graph is llama.cpp's, and no model is wanted; NULL: ours
+    // The graph's origin, where no model is wanted; both NULL: the graph is made of the model.
+    const struct llama_way * llama;
+    const struct part_way * part;
 };
 
 struct llm_report {
@@ -33,11 +36,12 @@ struct llm_report {
     int n_parts;
     struct llm_figures parts[DECODER_MOST_KINDS + 1]; // by parts: of each kind, and of the head
     struct llm_figures all;
-    struct llama_facts facts; // of a graph of llama.cpp's
+    uint64_t tensors, bytes;  // of the file that a part's graph was made of
+    struct graph_facts facts; // of a graph that is not made of a model
     double ddr_ms, mac_ms; // that host memory alone would take (0: it has no limit), and the MACs
 };
 
-// Which way LLM_BY_SIZE takes.
+// The way that LLM_BY_SIZE takes.
 enum llm_way llm_way_of(const struct llm_ask * ask);
 
 // % of the bytes that passed the shim in runs of less than RUN_SHORT bytes.

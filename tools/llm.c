@@ -209,10 +209,13 @@ void llm_clear_profile(struct llm_device * device) {
     }
 }
 
-// What was computed before to warm up is none of a profile's.
+// What was computed before to warm up is none of a profile's. First runs have no such thing, and of
+// all parts their kernels are told.
 static const char * compute(struct llm_device * device, const struct llm_graph * g,
                             struct llm_state * before) {
-    llm_clear_profile(device);
+    if (!device->once) {
+        llm_clear_profile(device);
+    }
     *before = llm_state_of(device);
     return ggml_backend_graph_compute(device->stream, g->graph) == GGML_STATUS_SUCCESS
                ? NULL
@@ -234,6 +237,7 @@ static const char * begin(struct llm_device * device) {
     struct llm_state before;
     const char * why = llm_graph_place(&g, device->stream);
     why = why ? why : compute(device, &g, &before);
+    llm_clear_profile(device);
     llm_graph_free(&g);
     return why;
 }

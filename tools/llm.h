@@ -19,7 +19,7 @@ struct llm_left {
 };
 
 struct llm_figures {
-    // Of the graph.
+    // Counts of the graph.
     int nodes, on_device; // that compute something; that the device says it computes
     int gaps;             // runs of nodes that it does not
     int splits;           // runs of nodes of either, in a graph of llama.cpp's
@@ -28,7 +28,7 @@ struct llm_figures {
     uint64_t states;      // bytes of caches and of recurrent states, in a graph of llama.cpp's
     int n_left;           // reasons that are told
     struct llm_left left[LLM_LEFT];
-    // Of a run that finds loaded what stays.
+    // Counts of a run that finds loaded what stays from one run to the next.
     double kernels, dispatches; // dispatches: kernels that follow each other may be one
     double kept, pdi_loads, operations, by_host, on_cpu;
     double waits;                             // of the host, before the end of the graph

@@ -362,12 +362,6 @@ enum status model_file_read(const char * path, struct model_file * out, struct e
         return error_set(err, ST_INVALID, "%s: %s", path,
                          why ? strerror(why) : "no GGUF file: it is empty");
     }
-    if (!memcmp(first, "lmgg", sizeof first)) {
-        return error_set(err, ST_UNSUPPORTED,
-                         "%s: a file of ggml's older format, as whisper.cpp's models are, not "
-                         "GGUF; GGML_HSA_EXPLAIN=1 has its own program say what stays on the CPU",
-                         path);
-    }
     ggml_log_set(keep_quiet, said);
     struct gguf_context * gguf = gguf_init_from_file(path, (struct gguf_init_params){true, NULL});
     ggml_log_set(NULL, NULL);

@@ -1,8 +1,9 @@
-// ggml-hsa-model PLUGIN FILE.gguf CONTEXT [--json] [--count] [--layers] [--whole] [--range]
+// ggml-hsa-model PLUGIN FILE CONTEXT [--json] [--count] [--layers] [--whole] [--range]
 // [--llama DIR] [--progress FD]: what `ggml-hsa model` runs, a program of its own because it needs
 // ggml, which the tool does without. The model is computed on the emulated NPU with made-up
 // weights; the file's are never read. The graph is llama.cpp's where its library is, and else made
-// from the file's sizes.
+// from the file's sizes. What sees and what hears has graphs of its own (part-graph.h), of
+// whisper.cpp's models two: 30 seconds of sound, and a token of the text.
 #include "base/json.h"
 #include "base/runs.h"
 #include "llm-report.h"
@@ -14,35 +15,68 @@
 #include <string.h>
 #include <unistd.h>
 
+enum source { OF_FILE, OF_LLAMA, OF_VISION, OF_ENCODER, OF_DECODER }; // whose the graph is
+
+// What is computed at once, and what there is of it in a second.
+struct unit {
+    const char *one, *rate, *key;
+};
+static const struct unit units[] = {[OF_FILE] = {"token", "tokens/s", "tokens_per_s"},
+                                    [OF_LLAMA] = {"token", "tokens/s", "tokens_per_s"},
+                                    [OF_VISION] = {"picture", "pictures/s", "pictures_per_s"},
+                                    [OF_ENCODER] = {"window", "s of sound/s", "sound_s_per_s"},
+                                    [OF_DECODER] = {"token", "tokens/s", "tokens_per_s"}};
+static const struct unit text = {"text", "tokens/s", "tokens_per_s"};
+enum { WINDOW_S = 30 }; // of sound
+
 struct report {
     struct model_file file;
     int64_t context;
     bool range;
-    bool of_llama;                   // the graph is llama.cpp's
-    const char * unit;               // of what is computed at once
+    enum source source;
+    const struct unit * unit;
     struct error apart;              // why it is not llama.cpp's, though its library is there
     struct llm_report r[EMU_RANGES]; // without a range, the likely one alone
+};
+
+struct options {
+    enum llm_way way;
+    const char * library;
+    bool json, range;
 };
 
 static const struct llm_report * likely(const struct report * r) {
     return &r->r[EMU_LIKELY];
 }
 
-// Tokens a second.
+static bool is_part(const struct report * r) {
+    return r->source >= OF_VISION;
+}
+
+// By the unit's rate.
 static double rate(const struct report * r, double ms) {
-    double tokens = r->of_llama ? (double) likely(r)->facts.tokens : 1;
-    return ms > 0 ? 1000 * tokens / ms : 0;
+    double units = r->source == OF_LLAMA     ? (double) likely(r)->facts.tokens
+                   : r->source == OF_ENCODER ? WINDOW_S
+                                             : 1;
+    return ms > 0 ? 1000 * units / ms : 0;
+}
+
+// What a token takes at least is told by host memory; of many rows at once each weight is used
+// often, and the multiplications may take longer.
+static double least_ms(const struct report * r, const struct llm_report * l) {
+    return is_part(r) && l->mac_ms > l->ddr_ms ? l->mac_ms : l->ddr_ms;
 }
 
 // The embedding's rows are looked up by the CPU in llama.cpp, whatever the device could do: its own
 // graph has a node for it.
 static int splits(const struct report * r) {
     const struct llm_figures * f = &likely(r)->all;
-    return r->of_llama ? f->splits : 2 + 2 * f->gaps;
+    return r->source == OF_FILE ? 2 + 2 * f->gaps : f->splits;
 }
 
 static uint64_t cache_bytes(const struct report * r) {
-    return r->of_llama ? likely(r)->all.states : llm_cache_bytes(&r->file.model, r->context);
+    return r->source == OF_FILE ? llm_cache_bytes(&r->file.model, r->context)
+                                : likely(r)->all.states;
 }
 
 // What the tool shows of it on a terminal; two bytes are never half written to a pipe.
@@ -56,9 +90,9 @@ static void progress(int part, int parts) {
 }
 
 static enum status measure(const char * plugin, enum llm_way way, const struct llama_way * llama,
-                           struct report * r, struct error * err) {
-    struct llm_ask ask = {&r->file.model, 1, r->context, way, false, progress, llama};
-    r->of_llama = llama != NULL;
+                           const struct part_way * part, struct report * r, struct error * err) {
+    struct llm_ask ask = {&r->file.model, 1, r->context, way, false, progress, llama, part};
+    r->source = part ? (enum source)(OF_VISION + (int) part->kind) : llama ? OF_LLAMA : OF_FILE;
     if (r->range) {
         return llm_report_range(plugin, &ask, r->r, err);
     }
@@ -70,6 +104,16 @@ static enum status measure(const char * plugin, enum llm_way way, const struct l
     return st;
 }
 
+// The reason of a refusal has the file's name.
+static enum status measure_part(const char * plugin, const char * path, enum part_kind kind,
+                                enum llm_way way, struct report * r, struct error * err) {
+    struct part_way part = {path, kind};
+    enum status st = measure(plugin, way, NULL, &part, r, err);
+    r->file.tensors = likely(r)->tensors;
+    r->file.bytes = likely(r)->bytes;
+    return st;
+}
+
 // By llama.cpp's graph where that can be had. Who names a library wants that one and no other; else
 // a file that we can read ourselves is not refused because llama.cpp cannot.
 static enum status measure_either(const char * plugin, const char * path, enum llm_way way,
@@ -78,12 +122,15 @@ static enum status measure_either(const char * plugin, const char * path, enum l
     struct llama_way llama = {library, path};
     enum status known = model_file_read(path, &r->file, &unread), st = ST_NOT_FOUND;
     bool none_wanted = library && !strcmp(library, "none");
+    if (!strcmp(r->file.architecture, "clip")) {
+        return measure_part(plugin, path, PART_VISION, way, r, err);
+    }
     if (known != ST_OK && !*r->file.architecture) { // no GGUF file
         *err = unread;
         return known;
     }
     if (!none_wanted && llama_graph_there(&llama, &none)) {
-        st = measure(plugin, way, &llama, r, err);
+        st = measure(plugin, way, &llama, NULL, r, err);
     } else if (!none_wanted) {
         error_set(err, st, "llama.cpp: %s", none.text);
     }
@@ -96,7 +143,7 @@ static enum status measure_either(const char * plugin, const char * path, enum l
     }
     r->apart = *err;
     r->apart.status = st == ST_NOT_FOUND ? ST_OK : st;
-    st = measure(plugin, way, NULL, r, err);
+    st = measure(plugin, way, NULL, NULL, r, err);
     return st == ST_OK ? ST_OK : error_prefix(err, st, "%.200s", path);
 }
 
@@ -147,7 +194,7 @@ static void print_others(const struct report * r, bool bound) {
     for (int i = 0; i < EMU_RANGES && r->range; i++) {
         if (i != EMU_LIKELY) {
             printf("%s %s %.*f", i ? "," : ";", emu_range_names[i], bound ? 1 : 2,
-                   rate(r, bound ? r->r[i].ddr_ms : r->r[i].all.ms));
+                   rate(r, bound ? least_ms(r, &r->r[i]) : r->r[i].all.ms));
         }
     }
     printf("\n");
@@ -174,10 +221,33 @@ static void print_left(const struct llm_figures * f) {
     }
 }
 
+static void print_part(const struct report * r) {
+    const struct graph_facts * f = &likely(r)->facts;
+    printf("  %-11s made of the file's tensors, as %s makes it\n", "graph",
+           r->source == OF_VISION ? "llama.cpp's mtmd" : "whisper.cpp");
+    printf("  %-11s %lld layers of %lld, %lld heads of %lld", "sizes", (long long) f->layers,
+           (long long) f->embd, (long long) f->heads, (long long) (f->embd / f->heads));
+    if (r->source == OF_VISION) {
+        printf(", %lld patches of %lld x %lld dots; %lld tokens by the projector %s",
+               (long long) f->patches, (long long) f->patch, (long long) f->patch,
+               (long long) f->made, f->projector);
+    } else {
+        printf(", %lld steps of sound", (long long) f->steps);
+    }
+    if (r->source == OF_DECODER) {
+        printf(", %lld words", (long long) f->vocab);
+    }
+    printf("\n");
+}
+
 static void print_sizes(const struct report * r) {
     const struct decoder * d = &r->file.model.decoder;
-    const struct llama_facts * facts = &likely(r)->facts;
-    if (r->of_llama) {
+    const struct graph_facts * facts = &likely(r)->facts;
+    if (is_part(r)) {
+        print_part(r);
+        return;
+    }
+    if (r->source == OF_LLAMA) {
         printf("  %-11s llama.cpp's, %s\n", "graph", facts->version);
         printf("  %-11s %lld layers of %lld, %lld words\n", "sizes", (long long) facts->layers,
                (long long) facts->embd, (long long) facts->vocab);
@@ -199,13 +269,17 @@ static void print_sizes(const struct report * r) {
 }
 
 static void print_heading(const struct report * r) {
-    const struct llama_facts * facts = &likely(r)->facts;
+    const struct graph_facts * facts = &likely(r)->facts;
     printf("%s%s%s, ", r->file.architecture, *r->file.name ? ", " : "", r->file.name);
-    if (r->of_llama && facts->tokens > 1) {
+    if (r->source == OF_VISION) {
+        printf("a picture of %lld x %lld\n\n", (long long) facts->side, (long long) facts->side);
+    } else if (r->source == OF_ENCODER) {
+        printf("%d s of sound\n\n", WINDOW_S);
+    } else if (r->source == OF_LLAMA && facts->tokens > 1) {
         printf("a text of %lld tokens\n\n", (long long) facts->tokens);
     } else {
         printf("a token at a context of %lld\n\n",
-               (long long) (r->of_llama ? facts->context : r->context));
+               (long long) (r->source == OF_FILE ? r->context : facts->context));
     }
 }
 
@@ -218,9 +292,10 @@ static void print_text(const struct report * r) {
            (double) r->file.bytes * 1e-6);
     printf("  %-11s %.1f MB\n", "cache", (double) cache_bytes(r) * 1e-6);
     printf("  %-11s %d, %d on the NPU, in %d splits%s\n", "nodes", f->nodes, f->on_device,
-           splits(r), r->of_llama ? "" : "; the embedding is looked up by the CPU");
+           splits(r), r->source == OF_FILE ? "; the embedding is looked up by the CPU" : "");
     print_left(f);
-    printf("  %-11s %.1f tokens/s, by host memory", "at most", rate(r, l->ddr_ms));
+    printf("  %-11s %.1f %s, by %s", "at most", rate(r, least_ms(r, l)), r->unit->rate,
+           least_ms(r, l) > l->ddr_ms ? "its multiplications" : "host memory");
     print_others(r, true);
     if (l->way == LLM_COUNTED) {
         return;
@@ -231,15 +306,16 @@ static void print_text(const struct report * r) {
                : "one layer of each kind and the head, each by itself; the rest multiplied");
     printf("  %-11s %.0f a %s in %.0f dispatches, %.0f PDIs loaded, %.0f operations of their "
            "streams\n",
-           "kernels", f->kernels, r->unit, f->dispatches, f->pdi_loads, f->operations);
+           "kernels", f->kernels, r->unit->one, f->dispatches, f->pdi_loads, f->operations);
     printf("  %-11s %.0f nodes, %.0f waits within a %s, %.3f MB flushed from caches\n",
-           "by the host", f->by_host, f->waits, r->unit, f->flushed * 1e-6);
+           "by the host", f->by_host, f->waits, r->unit->one, f->flushed * 1e-6);
     printf("  %-11s %.1f MB on the device, %.1f MB through the shim for a %s\n", "memory",
-           f->memory * 1e-6, f->bytes * 1e-6, r->unit);
-    printf("  %-11s %.3f ms a %s, modelled, clock %s (%llu MHz)%s%s\n", "time", f->ms, r->unit,
+           f->memory * 1e-6, f->bytes * 1e-6, r->unit->one);
+    printf("  %-11s %.3f ms a %s, modelled, clock %s (%llu MHz)%s%s\n", "time", f->ms, r->unit->one,
            l->clock, (unsigned long long) l->mhz, r->range ? ", likely" : "",
-           r->of_llama && f->on_device < f->nodes ? "; the CPU's nodes are not in it" : "");
-    printf("  %-11s %.2f tokens/s", "expected", rate(r, f->ms));
+           r->source != OF_FILE && f->on_device < f->nodes ? "; the CPU's nodes are not in it"
+                                                           : "");
+    printf("  %-11s %.2f %s", "expected", rate(r, f->ms), r->unit->rate);
     print_others(r, false);
     print_runs(l);
     printf("\n  where the time goes\n");
@@ -256,14 +332,20 @@ static void print_text(const struct report * r) {
 
 enum { DIGITS = 6 }; // of numbers that are not whole
 
+static void put_most(json_t ** to, const struct report * report, const struct llm_report * r) {
+    char key[32];
+    snprintf(key, sizeof key, "most_%s", report->unit->key);
+    json_put(to, key, json_real(rate(report, least_ms(report, r))));
+}
+
 static json_t * range_json(const struct report * report, const struct llm_report * r) {
     json_t * o = json_object();
     if (r->way != LLM_COUNTED) {
         json_put(&o, "ns", json_integer((json_int_t) (r->all.ms * 1e6)));
-        json_put(&o, "tokens_per_s", json_real(rate(report, r->all.ms)));
+        json_put(&o, report->unit->key, json_real(rate(report, r->all.ms)));
         json_put(&o, "kernels_compiled", json_integer((json_int_t) r->compiled));
     }
-    json_put(&o, "most_tokens_per_s", json_real(rate(report, r->ddr_ms)));
+    put_most(&o, report, r);
     return o;
 }
 
@@ -293,25 +375,39 @@ static json_t * left_json(const struct llm_figures * f) {
 
 static void put_sizes(json_t ** root, const struct report * r) {
     const struct decoder * d = &r->file.model.decoder;
-    const struct llama_facts * facts = &likely(r)->facts;
+    const struct graph_facts * f = &likely(r)->facts;
+    enum { FILE_ = 1 << OF_FILE, LLAMA = 1 << OF_LLAMA, VISION = 1 << OF_VISION };
+    enum { ENCODER = 1 << OF_ENCODER, DECODER = 1 << OF_DECODER };
     const struct {
+        int of; // whose graphs have it
         const char * name;
         int64_t value;
-    } ours[] = {{"layers", d->layers},      {"embedding", d->embd},
-                {"heads", d->heads},        {"key_heads", d->kv_heads},
-                {"head_size", d->head_dim}, {"feed_forward", d->ff},
-                {"vocabulary", d->vocab},   {"kinds_of_layers", r->file.model.n_kinds}},
-      theirs[] = {{"layers", facts->layers},
-                  {"embedding", facts->embd},
-                  {"vocabulary", facts->vocab},
-                  {"tokens", facts->tokens}};
-    int n = r->of_llama ? 4 : 8;
-    if (r->of_llama) {
-        json_put(root, "llama_cpp", json_string(facts->version));
+    } told[] = {{FILE_, "layers", d->layers},
+                {FILE_, "embedding", d->embd},
+                {FILE_, "heads", d->heads},
+                {FILE_, "key_heads", d->kv_heads},
+                {FILE_, "head_size", d->head_dim},
+                {FILE_, "feed_forward", d->ff},
+                {FILE_, "vocabulary", d->vocab},
+                {FILE_, "kinds_of_layers", r->file.model.n_kinds},
+                {~FILE_, "layers", f->layers},
+                {~FILE_, "embedding", f->embd},
+                {VISION | ENCODER | DECODER, "heads", f->heads},
+                {LLAMA | DECODER, "vocabulary", f->vocab},
+                {LLAMA | DECODER, "tokens", f->tokens},
+                {VISION, "picture", f->side},
+                {VISION, "patches", f->patches},
+                {VISION, "tokens", f->made},
+                {ENCODER | DECODER, "steps", f->steps}};
+    if (r->source == OF_LLAMA) {
+        json_put(root, "llama_cpp", json_string(f->version));
+    } else if (r->source == OF_VISION) {
+        json_put(root, "projector", json_string(f->projector));
     }
-    for (int i = 0; i < n; i++) {
-        json_put(root, r->of_llama ? theirs[i].name : ours[i].name,
-                 json_integer((json_int_t) (r->of_llama ? theirs[i].value : ours[i].value)));
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        if (told[i].of & 1 << r->source) {
+            json_put(root, told[i].name, json_integer((json_int_t) told[i].value));
+        }
     }
 }
 
@@ -321,7 +417,7 @@ static void put_computed(json_t ** root, const struct report * r) {
     json_put(root, "computed", json_string(l->way == LLM_AS_WHOLE ? "whole" : "layers"));
     json_put(root, "clock", json_string(l->clock));
     json_put(root, "ns", json_integer((json_int_t) (f->ms * 1e6)));
-    json_put(root, "tokens_per_s", json_real(rate(r, f->ms)));
+    json_put(root, r->unit->key, json_real(rate(r, f->ms)));
     json_t * causes = json_object();
     for (int i = 0; i < LLM_CAUSES; i++) {
         json_put(&causes, l->causes[i], json_integer((json_int_t) (f->causes[i] * 1e6)));
@@ -330,13 +426,15 @@ static void put_computed(json_t ** root, const struct report * r) {
     json_put(root, "runs", runs_json(l));
 }
 
-static int print_json(const struct report * r) {
+static json_t * report_json(const struct report * r) {
     const struct llm_report * l = likely(r);
     const struct llm_figures * f = &l->all;
     json_t *root = json_object(), *range = json_object();
     json_put(&root, "architecture", json_string(r->file.architecture));
-    json_put(&root, "context",
-             json_integer(r->of_llama ? (json_int_t) l->facts.context : r->context));
+    if (r->source != OF_VISION && r->source != OF_ENCODER) {
+        int64_t context = r->source == OF_FILE ? r->context : l->facts.context;
+        json_put(&root, "context", json_integer((json_int_t) context));
+    }
     put_sizes(&root, r);
     const struct {
         const char * name;
@@ -363,7 +461,7 @@ static int print_json(const struct report * r) {
         json_put(&root, whole[i].name, json_integer((json_int_t) whole[i].value));
     }
     json_put(&root, "left_to_cpu", left_json(f));
-    json_put(&root, "most_tokens_per_s", json_real(rate(r, l->ddr_ms)));
+    put_most(&root, r, l);
     if (l->way != LLM_COUNTED) {
         put_computed(&root, r);
     }
@@ -375,7 +473,50 @@ static int print_json(const struct report * r) {
     } else {
         json_decref(range);
     }
+    return root;
+}
+
+// Two reports are printed one by one, each under the name of its part.
+static int print_json(const struct report * r, int n) {
+    json_t * root = n == 1 ? report_json(r) : json_object();
+    for (int i = 0; i < n && n > 1; i++) {
+        json_put(&root, r[i].source == OF_ENCODER ? "encoder" : "decoder", report_json(&r[i]));
+    }
     return json_tell(root, JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS), "ggml-hsa model") ? 0 : 1;
+}
+
+// The name is the file's, which says no other.
+static enum status measure_whisper(const char * plugin, const char * path, enum llm_way way,
+                                   struct report r[2], struct error * err) {
+    enum status st = ST_OK;
+    r[1].context = r[0].context;
+    r[1].range = r[0].range;
+    for (int i = 0; i < 2 && st == ST_OK; i++) {
+        bool hears = i == 0;
+        snprintf(r[i].file.architecture, sizeof r[i].file.architecture, "whisper");
+        snprintf(r[i].file.name, sizeof r[i].file.name, "%s", hears ? "encoder" : "decoder");
+        st = measure_part(plugin, path, hears ? PART_ENCODER : PART_DECODER, way, &r[i], err);
+    }
+    return st;
+}
+
+static void read_words(int argc, char ** argv, struct options * o) {
+    for (int i = 4; i < argc; i++) {
+        if (!strcmp(argv[i], "--llama") && i + 1 < argc) {
+            o->library = argv[++i];
+            continue;
+        }
+        if (!strcmp(argv[i], "--progress") && i + 1 < argc) {
+            progress_to = atoi(argv[++i]);
+            continue;
+        }
+        o->json |= !strcmp(argv[i], "--json");
+        o->range |= !strcmp(argv[i], "--range");
+        o->way = !strcmp(argv[i], "--count")    ? LLM_COUNTED
+                 : !strcmp(argv[i], "--layers") ? LLM_BY_PARTS
+                 : !strcmp(argv[i], "--whole")  ? LLM_AS_WHOLE
+                                                : o->way;
+    }
 }
 
 int main(int argc, char ** argv) {
@@ -383,38 +524,30 @@ int main(int argc, char ** argv) {
         fprintf(stderr, "ggml-hsa-model is run by `ggml-hsa model`\n");
         return 2;
     }
-    static struct report r;
+    static struct report r[2];
     struct error err = {0};
-    enum llm_way way = LLM_BY_SIZE;
-    const char * library = NULL;
-    bool json = false;
-    r.context = strtoll(argv[3], NULL, 10);
-    for (int i = 4; i < argc; i++) {
-        if (!strcmp(argv[i], "--llama") && i + 1 < argc) {
-            library = argv[++i];
-            continue;
-        }
-        if (!strcmp(argv[i], "--progress") && i + 1 < argc) {
-            progress_to = atoi(argv[++i]);
-            continue;
-        }
-        json |= !strcmp(argv[i], "--json");
-        r.range |= !strcmp(argv[i], "--range");
-        way = !strcmp(argv[i], "--count")    ? LLM_COUNTED
-              : !strcmp(argv[i], "--layers") ? LLM_BY_PARTS
-              : !strcmp(argv[i], "--whole")  ? LLM_AS_WHOLE
-                                             : way;
-    }
-    if (measure_either(argv[1], argv[2], way, library, &r, &err) != ST_OK) {
+    struct options o = {.way = LLM_BY_SIZE};
+    read_words(argc, argv, &o);
+    r->context = strtoll(argv[3], NULL, 10);
+    r->range = o.range;
+    bool whisper = part_file_is_whisper(argv[2]);
+    enum status st = whisper ? measure_whisper(argv[1], argv[2], o.way, r, &err)
+                             : measure_either(argv[1], argv[2], o.way, o.library, r, &err);
+    if (st != ST_OK) {
         fprintf(stderr, "ggml-hsa model: %s\n", err.text);
         return 1;
     }
-    r.unit = r.of_llama && likely(&r)->facts.tokens > 1 ? "text" : "token";
-    int status = 0;
-    if (json) {
-        status = print_json(&r);
-    } else {
-        print_text(&r);
+    int n = whisper ? 2 : 1, status = 0;
+    for (int i = 0; i < n; i++) {
+        bool at_once = r[i].source == OF_LLAMA && likely(&r[i])->facts.tokens > 1;
+        r[i].unit = at_once ? &text : &units[r[i].source];
+    }
+    if (o.json) {
+        status = print_json(r, n);
+    }
+    for (int i = 0; i < n && !o.json; i++) {
+        printf("%s", i ? "\n" : "");
+        print_text(&r[i]);
     }
     if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE) { // a closed pager is no error
         fprintf(stderr, "ggml-hsa model: standard output: %s\n", strerror(errno));

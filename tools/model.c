@@ -1,4 +1,4 @@
-// model: `ggml-hsa model FILE.gguf`. What it does needs ggml, and this tool must run where there is
+// model: `ggml-hsa model FILE`. What it does needs ggml, and this tool must run where there is
 // none: a program beside it does the work, and this one finds it, reads the command line, and says
 // what became of it.
 #include "kernel/kernel.h"
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DEFAULT_CONTEXT = 512, MOST_CONTEXT = 1 << 20 };
+enum { MOST_CONTEXT = 1 << 20 };
 
 enum { JSON, RANGE, COUNT, LAYERS, WHOLE, FLAGS };
 static const char * const flags[FLAGS] = {"--json", "--range", "--count", "--layers", "--whole"};
@@ -191,7 +191,7 @@ const struct subcommand model_subcommand = {
     .name = "model",
     .summary = "what a language model would do on an NPU, without its weights",
     .help =
-        "usage: ggml-hsa model FILE.gguf [--context N] [--arch ARCH] [--range]\n"
+        "usage: ggml-hsa model FILE [--context N] [--arch ARCH] [--range]\n"
         "                      [--count | --layers | --whole] [--llama DIR] [--json]\n\n"
         "Reads what the file says of the model, and tells what of a token's graph runs where, in\n"
         "how many splits, what memory it takes, how many kernels, and how many tokens a second to\n"
@@ -202,6 +202,10 @@ const struct subcommand model_subcommand = {
         "Where llama.cpp's library is, the graph is llama.cpp's own, and every architecture that\n"
         "it knows is known. Else the graph is made from the file's sizes: llama, qwen2, qwen3,\n"
         "qwen3moe, gpt-oss, phi3, granite, gemma, gemma2, gemma3.\n\n"
+        "A file of what sees (mmproj-*.gguf, with the projectors mlp, gemma3, idefics3, internvl,\n"
+        "lfm2, janus_pro, phi4) is told by the picture, one of whisper.cpp's by 30 seconds of "
+        "sound\n"
+        "and by a token of its text; their graphs are made of the file's tensors.\n\n"
         "  --context N   tokens that attention looks back at; 512\n"
         "  --arch ARCH   aie2 or aie2p\n"
         "  --range       under three clocks: what is known of the device's memory differs by so\n"

@@ -99,6 +99,30 @@ static int say_no_gpu(int device, int gpus) {
     return say_failed(err.text);
 }
 
+// The kernels that the command line names; options are passed over.
+static int try_words(struct trial * t, struct hip_hsa_bench * bench, int argc, char ** argv) {
+    int status = EXIT_OK;
+    t->bench = hip_bench_of(bench);
+    progress_line_begin(&t->progress, stderr, PROGRAM, seconds_now());
+    for (int i = 1; i < argc && status == EXIT_OK && !t->stopped; i++) {
+        if (!strcmp(argv[i], "--all")) {
+            for (int m = 0; m < rocm_modules_count() && !t->stopped; m++) {
+                try_word(t, rocm_modules_name(m));
+            }
+        } else if (argv[i][0] != '-') {
+            status = try_word(t, argv[i]);
+        } else {
+            i += strcmp(argv[i], "--verbose") != 0;
+        }
+    }
+    progress_line_end(&t->progress);
+    if (t->stopped) {
+        fprintf(stderr, PROGRAM ": the others are not tried\n");
+    }
+    show_total(t, hip_bench_name(bench));
+    return status == EXIT_OK && t->wrong ? EXIT_BAD_INPUT : status;
+}
+
 int run_run(int argc, char ** argv) {
     const char * compiler = NULL;
     int device = 0, words = 0;
@@ -137,25 +161,7 @@ int run_run(int argc, char ** argv) {
         status = say_failed(err.text);
     }
     if (bench) {
-        t.bench = hip_bench_of(bench);
-        progress_line_begin(&t.progress, stderr, PROGRAM, seconds_now());
-        for (int i = 1; i < argc && status == EXIT_OK && !t.stopped; i++) {
-            if (!strcmp(argv[i], "--all")) {
-                for (int m = 0; m < rocm_modules_count() && !t.stopped; m++) {
-                    try_word(&t, rocm_modules_name(m));
-                }
-            } else if (argv[i][0] != '-') {
-                status = try_word(&t, argv[i]);
-            } else {
-                i += strcmp(argv[i], "--verbose") != 0;
-            }
-        }
-        progress_line_end(&t.progress);
-        if (t.stopped) {
-            fprintf(stderr, PROGRAM ": the others are not tried\n");
-        }
-        show_total(&t, hip_bench_name(bench));
-        status = status == EXIT_OK && t.wrong ? EXIT_BAD_INPUT : status;
+        status = try_words(&t, bench, argc, argv);
         hip_bench_close(bench);
     }
     rocm_kernels_close(k);

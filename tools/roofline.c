@@ -268,7 +268,9 @@ static void print_text(const char * op, const char * type, const char * shape,
     printf("%s %s %s, a node of ggml on %s%s%s, emulated\n", op, type, shape, c->arch,
            strcmp(c->arch, c->emulated) ? " with the code of " : "",
            strcmp(c->arch, c->emulated) ? c->emulated : "");
-    printf("times are estimated, by what this one could do at best: %s\n\n", c->name);
+    printf("times are estimated, by what this one could do at best: %s\n", c->name);
+    printf("its figures: AMD, %s%s%s\n\n", c->source, *c->guessed ? "\nestimated of them: " : "",
+           c->guessed);
     printf("  bytes           %s, every operand once\n", with_commas((uint64_t) a->bytes, text));
     if (a->flops > 0) {
         printf("  flops           %s, %.2f a byte\n", with_commas((uint64_t) a->flops, text),
@@ -315,10 +317,12 @@ static json_t * launch_json(const struct gpu_account * a, const struct hsa_emu_l
 static int print_json(const char * op, const char * type, const char * shape,
                       const struct gpu_account * a) {
     const struct estimate e = estimate_of(a);
-    json_t *root = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I}", "op", op, "type", type,
-                             "shape", shape, "arch", a->chip->arch, "emulated", a->chip->emulated,
-                             "chip", a->chip->name, "bytes", (json_int_t) a->bytes, "flops",
-                             (json_int_t) a->flops, "launches_count", (json_int_t) a->n),
+    json_t *root =
+               json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I}", "op", op, "type", type,
+                         "shape", shape, "arch", a->chip->arch, "emulated", a->chip->emulated,
+                         "chip", a->chip->name, "chip_source", a->chip->source, "chip_estimated",
+                         a->chip->guessed, "bytes", (json_int_t) a->bytes, "flops",
+                         (json_int_t) a->flops, "launches_count", (json_int_t) a->n),
            *launches = json_array();
     for (int i = 0; i < a->n && i < GPU_LAUNCHES; i++) {
         json_array_append_new(launches, launch_json(a, &a->launches[i]));

@@ -13,6 +13,7 @@ struct gpu_chip {
     const char *arch, *emulated, *name;
     double cus, mhz, gbs, f32, f16; // gpu-chips.def
     uint32_t simds, vgprs, granule, waves, lds;
+    const char *source, *guessed; // "": nothing is
 };
 
 const struct gpu_chip * gpu_chip_named(const char * arch); // NULL: it is not in the table

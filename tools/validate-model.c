@@ -94,7 +94,7 @@ static void from_model(struct validate * v) {
     validate_progress(v, "%s", "");
 }
 
-// Of an emulated device with its own clock the model is what was measured.
+// On an emulated device with its own clock the measured time is the model's.
 static bool is_the_model(const struct validate * v) {
     const char * clock = getenv("GGML_HSA_EMU_CLOCK");
     return v->emulated && !(clock && *clock);

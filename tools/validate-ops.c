@@ -36,7 +36,7 @@ static ggml_backend_reg_t registry(const char * path) {
     return address ? init() : NULL;
 }
 
-// Of several builds for this processor the one that says that it fits best.
+// Takes the one of several builds that says that it fits this processor best.
 static ggml_backend_reg_t best_cpu(const char * dir) {
     char pattern[600];
     glob_t found = {0};

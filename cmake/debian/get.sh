@@ -25,6 +25,10 @@ set_of() {
             libhsa-runtime64-1/experimental libroctx64-4/experimental
         ;;
     rand5) echo trixie librocrand1-tests libamdhip64-5 ;;
+    prim5) echo trixie librocprim-tests libamdhip64-5 ;;
+    cub5) echo trixie libhipcub-tests libamdhip64-5 ;;
+    thrust5) echo trixie librocthrust-tests libamdhip64-5 ;;
+    fft6) echo trixie librocfft0-tests libamdhip64-5 ;;
     hip6) echo sid libamdhip64-6 ;;
     hip7) echo sid libamdhip64-7/experimental libamd-comgr3/experimental libhsa-runtime64-1/experimental ;;
     ggml) echo sid libggml0 libggml0-backend-rpc llama.cpp-tools llama.cpp-tools-extra llama.cpp-tests libjansson4 ;;
@@ -34,7 +38,7 @@ set_of() {
 }
 
 if [ $# -lt 2 ]; then
-    echo "usage: get.sh <deps> rocr|hip5|hip6|hip7|blas5|blas7|rand5|ggml|whisper..." >&2
+    echo "usage: get.sh <deps> rocr|hip5|hip6|hip7|blas5|blas7|rand5|prim5|cub5|thrust5|fft6|ggml|whisper..." >&2
     exit 2
 fi
 mkdir -p "$1/debian"

@@ -62,7 +62,7 @@ struct amdxdna_counts { // since the device was opened
 
 void amdxdna_counts(const struct amdxdna * d, struct amdxdna_counts * out);
 
-struct amdxdna_state { // what the device tells of itself now; what it does not tell is 0
+struct amdxdna_state { // what the device reports of itself now; what it does not report is 0
     uint32_t npu_mhz, array_mhz;
     int power_mode; // -1: it does not say
     uint64_t contexts, contexts_max, tops_max;
@@ -72,7 +72,6 @@ struct amdxdna_state { // what the device tells of itself now; what it does not 
 
 void amdxdna_state(struct amdxdna * d, struct amdxdna_state * out);
 // 0 default, 1 low, 2 medium, 3 high, 4 turbo. Root alone may, and it takes seconds to settle.
-enum status amdxdna_set_power(struct amdxdna * d, uint32_t mode, struct error * err);
 
 // ---- buffers ----
 
@@ -89,6 +88,9 @@ struct amdxdna_buffer {
 enum status amdxdna_buffer_new(struct amdxdna * d, enum xdna_bo_type type, uint64_t size,
                                struct amdxdna_buffer * out, struct error * err);
 void amdxdna_buffer_free(struct amdxdna * d, struct amdxdna_buffer * b);
+// A dma-buf of a SHARE buffer, for another driver to import; the caller closes it.
+enum status amdxdna_buffer_export(struct amdxdna * d, const struct amdxdna_buffer * b, int * fd,
+                                  struct error * err);
 uint64_t amdxdna_heap_limit(const struct amdxdna * d); // bytes that DEV buffers can have in all
 
 // ---- contexts and commands ----

@@ -11,6 +11,7 @@
 #include "impl.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -245,6 +246,18 @@ void amdxdna_buffer_free(struct amdxdna * d, struct amdxdna_buffer * b) {
         close_handle(d, b->handle);
     }
     *b = (struct amdxdna_buffer){0};
+}
+
+enum status amdxdna_buffer_export(struct amdxdna * d, const struct amdxdna_buffer * b, int * fd,
+                                  struct error * err) {
+    struct xdna_prime p = {.handle = b->handle, .flags = O_CLOEXEC | O_RDWR, .fd = -1};
+    int error =
+        amdxdna_call(d, _IOWR(XDNA_IOCTL_TYPE, XDNA_PRIME_HANDLE_TO_FD, struct xdna_prime), &p);
+    if (error) {
+        return amdxdna_refused(d, "PRIME_HANDLE_TO_FD", error, err);
+    }
+    *fd = p.fd;
+    return ST_OK;
 }
 
 // ---- buffers for commands ----

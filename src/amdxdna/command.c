@@ -178,7 +178,7 @@ static enum status timed_out(const struct amdxdna_context * x, const struct chai
     const uint8_t * page = (k->parts ? k->parts : k->buffer)->b.host;
     struct xdna_health h;
     memcpy(&h, page + 4, sizeof h);
-    // Older firmware does not tell; the command is there as it was then, or all ones.
+    // Older firmware does not report it; the command is there as it was then, or all ones.
     if (h.version != HEALTH_VERSION || h.app != 0) {
         return error_set(err, ST_DEVICE,
                          "%s: a command made no progress, and the driver ended it (timeout)",

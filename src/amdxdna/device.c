@@ -238,8 +238,7 @@ void amdxdna_counts(const struct amdxdna * d, struct amdxdna_counts * out) {
 
 // ---- what it says of itself ----
 
-// Of the sensors the one that tells power; the driver has them since 0.7, where another module
-// measures it.
+// Reads the power sensor. Drivers have sensors since 0.7, where another module measures the power.
 static double ask_watts(struct amdxdna * d) {
     struct xdna_sensor sensors[8] = {0};
     double watts = -1;
@@ -280,16 +279,4 @@ void amdxdna_state(struct amdxdna * d, struct amdxdna_state * out) {
                                   .buffer = (uint64_t) (uintptr_t) &out->last_error};
     amdxdna_call(d, XDNA_IOCTL(XDNA_GET_ARRAY, struct xdna_get_array), &last);
     out->watts = ask_watts(d);
-}
-
-enum status amdxdna_set_power(struct amdxdna * d, uint32_t mode, struct error * err) {
-    struct {
-        uint8_t mode, pad[7];
-    } value = {.mode = (uint8_t) mode};
-    struct xdna_get_info q = {0, sizeof value, (uint64_t) (uintptr_t) &value};
-    int error = amdxdna_call(d, XDNA_IOCTL(XDNA_SET_STATE, struct xdna_get_info), &q);
-    return error == EACCES || error == EPERM
-               ? error_set(err, ST_IO, "%s: only root may set its power mode", d->info.path)
-           : error ? amdxdna_refused(d, "SET_STATE", error, err)
-                   : ST_OK;
 }

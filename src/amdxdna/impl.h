@@ -8,7 +8,6 @@
 enum {
     HEAP_CHUNK = 64 << 20,
     HEAP_ALIGN = 32 << 10, // of each DEV buffer
-    HEAP_BASE = 0x04000000,
     MAX_CHUNKS = 8,
     PAGE = 4096,
     CHAIN_BYTES = 4096,  // the driver's buffer that the commands of a chain are copied into

@@ -321,7 +321,7 @@ struct xdna_context_info {
 };
 _Static_assert(sizeof(struct xdna_context_info) == 64, "uapi");
 
-// Of GET_ARRAY; drivers give as much of it as they know.
+// An entry of GET_ARRAY; drivers fill as much of it as they know.
 struct xdna_context_entry {
     uint32_t id, first_column, columns, firmware_id;
     int64_t pid;

@@ -58,6 +58,8 @@ struct device_kind {
     // n nodes that follow each other as one, which `compute` takes and which writes the last alone.
     // Whether anybody could tell is not its matter (order_may_join). NULL: there are none.
     bool (*fuse)(const struct ggml_tensor * const nodes[], int n, struct ggml_tensor * out);
+    // How many nodes may be one that begin with this one. NULL: ORDER_RUN of order.h.
+    int (*longest)(const struct ggml_tensor * first);
 
     // Computes a node and one that would follow it as one; false: nothing was done. Asked for nodes
     // that are `together`. NULL: there are none.
@@ -74,11 +76,14 @@ struct device_kind {
     // State of a stream beside its queue and scratch memory. All are NULL where there is none.
     enum status (*begin)(struct hsa_stream * s, struct error * err);
     void (*end)(struct hsa_stream * s);
-    enum status (*flush)(struct hsa_stream * s, struct error * err); // sends what was kept back
+    void (*route)(struct hsa_stream * s, struct ggml_cgraph * graph); // before its first node
+    enum status (*flush)(struct hsa_stream * s, struct error * err);  // sends what was kept back
     void (*settled)(struct hsa_stream * s);       // all that was sent is complete
     void (*scratch_reset)(struct hsa_stream * s); // what was in scratch is gone
     void (*written)(struct hsa_stream * s, const void * begin, size_t bytes); // or will be
 };
+
+enum { SHARE_MOST = 8 }; // guests
 
 struct hsa_device {
     struct ggml_backend_device base; // first: ggml's handle is this address
@@ -91,6 +96,8 @@ struct hsa_device {
     struct gpu * gpu;
     struct hsa_buft buft;
     struct hsa_buft host_buft;
+    struct hsa_device *host, *guests[SHARE_MOST]; // plugin/share.c: whose memory it computes in
+    int n_guests;                                 // and who computes in its own
     enum fallback_mode fallback;
     pthread_rwlock_t layout;         // how weights lie: graphs read it, npu/panels.c writes
     struct profile * profile;        // NULL: not asked for
@@ -99,13 +106,21 @@ struct hsa_device {
     // has ended: llama.cpp tries a model out with its log switched off before it loads it.
     atomic_bool told_absent[GGML_OP_COUNT];
     atomic_uint_fast64_t dispatches, host_copies, staged_operands, cpu_nodes, kept_nodes, waits,
-        operations, packets, graphs;
+        operations, packets, graphs, copied_bytes;
 };
 
 // NULL with the reason in err when the agent cannot be used.
 struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struct hsac * runtime,
                                struct hsac_agent * agent, struct error * err);
-bool device_is_ours(ggml_backend_dev_t dev);
+
+// ---- plugin/share.c: one memory for a NPU and GPUs; GGML_HSA_SHARE=1 ----
+
+void share_devices(struct hsa_device ** devices, int n);
+void * share_alloc(struct hsa_device * device, size_t size);
+void share_free(struct hsa_device * device, void * ptr);
+struct hsac_agent * share_agent(struct hsa_device * device); // whose memory it is
+bool share_takes(struct hsa_device * device, ggml_backend_buffer_type_t buft);
+bool share_is_others(struct hsa_device * device, const struct ggml_tensor * op);
 
 // ---- profile.c: where the time of a device went, by op; GGML_HSA_PROFILE=1 ----
 
@@ -133,8 +148,6 @@ bool explain_asked(void);
 // Writes a line, unless the same one was written before. on_cpu: the fallback computes the node.
 void explain_refusal(const struct hsa_device * device, const struct ggml_tensor * node, bool on_cpu,
                      const struct error * why);
-// "ARGSORT f32[4096,2] -> i32[4096,2]".
-void explain_node(struct buf * b, const struct ggml_tensor * node);
 
 // ---- buffer.c ----
 
@@ -200,6 +213,9 @@ void mirror_free(struct mirror * m);
 // ---- stream.c ----
 
 ggml_backend_t stream_new(struct hsa_device * device); // NULL and a logged line on failure
+
+// ---- async.c ----
+
 ggml_backend_event_t event_new(ggml_backend_dev_t dev);
 void event_free(ggml_backend_dev_t dev, ggml_backend_event_t event);
 void event_synchronize(ggml_backend_dev_t dev, ggml_backend_event_t event);
@@ -229,7 +245,6 @@ enum kernel_op op_kernel(enum ggml_op op);
 // What a node writes: its result, and what it updates in place. Returns how many these are.
 #define OP_MAX_WRITES 3
 int op_writes(const struct ggml_tensor * node, const struct ggml_tensor * out[OP_MAX_WRITES]);
-struct view op_half(struct view v, bool second); // of each row
 
 // ---- sources.c: does the node have the sources without which nobody can compute it? ----
 

@@ -41,7 +41,8 @@ static void add_tensor(struct buf * b, const struct ggml_tensor * t) {
     buf_printf(b, "]%s", known && !ggml_is_contiguous(t) ? " strided" : "");
 }
 
-void explain_node(struct buf * b, const struct ggml_tensor * node) {
+// "ARGSORT f32[4096,2] -> i32[4096,2]".
+static void explain_node(struct buf * b, const struct ggml_tensor * node) {
     buf_printf(b, "%s", op_label(node));
     for (int i = 0; i < GGML_MAX_SRC; i++) {
         if (node->src[i]) {

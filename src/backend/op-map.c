@@ -78,7 +78,7 @@ const char * op_label(const struct ggml_tensor * node) {
                                                 : ggml_op_desc(node);
 }
 
-struct view op_half(struct view v, bool second) {
+static struct view op_half(struct view v, bool second) {
     v.ne[0] /= 2;
     if (second && v.data) {
         v.data += (size_t) v.ne[0] * v.nb[0];
@@ -102,6 +102,9 @@ enum status op_call_of(const struct ggml_tensor * node, struct op_call * out, st
     }
     if (node->op == GGML_OP_RMS_NORM && node->src[1]) { // two nodes in one (fuse.c)
         kernel = KERNEL_OP_RMS_NORM_MUL;
+    }
+    if (node->op == GGML_OP_SUM_ROWS && node->src[1]) { // more than two
+        kernel = KERNEL_OP_WEIGHTED_SUM;
     }
     const struct kernel_op_info * info = kernel_op_info((enum kernel_op) kernel);
     *out = (struct op_call){

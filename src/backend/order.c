@@ -84,9 +84,10 @@ struct ggml_tensor * order_next(struct order * o, int * index) {
     return (struct ggml_tensor *) o->last;
 }
 
-struct order_run order_run(const struct order * o, int index) {
+struct order_run order_run(const struct order * o, int index, int most) {
     struct order_run run = {.n = 1, .nodes = {ggml_graph_node(o->graph, index)}, .at = {index}};
-    for (int i = index + 1; run.n < ORDER_RUN && i < o->n && i < o->at + WINDOW; i++) {
+    most = most < ORDER_LONGEST ? most : ORDER_LONGEST;
+    for (int i = index + 1; run.n < most && i < o->n && i < o->at + WINDOW; i++) {
         const struct ggml_tensor * node = ggml_graph_node(o->graph, i);
         if (!is_early(o, i) && is_computed(node)) {
             run.nodes[run.n] = node;

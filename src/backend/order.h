@@ -16,16 +16,19 @@ struct order order_of(struct ggml_cgraph * graph, const struct device_kind * kin
 // The next node that is to be computed and its place in the graph; NULL: there is none.
 struct ggml_tensor * order_next(struct order * o, int * index);
 
-// Nodes that are computed one behind the other, and their places.
-#define ORDER_RUN 3
+// Nodes that are computed one behind the other, and their places: so many where nobody asks for
+// more, and at most.
+#define ORDER_RUN     3
+#define ORDER_LONGEST 16
 struct order_run {
     int n;
-    const struct ggml_tensor * nodes[ORDER_RUN];
-    int at[ORDER_RUN];
+    const struct ggml_tensor * nodes[ORDER_LONGEST];
+    int at[ORDER_LONGEST];
 };
 
-// The node at that place, which has its turn now, and those that have it next, views left out.
-struct order_run order_run(const struct order * o, int index);
+// The node at that place, which has its turn now, and those that have it next, views left out; no
+// more than `most`.
+struct order_run order_run(const struct order * o, int index, int most);
 // Can nobody tell when the first n of them are computed as one, which writes the last alone?
 bool order_may_join(const struct order * o, const struct order_run * run, int n);
 void order_had(struct order * o, int index); // it had its turn

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-float rope_param(const struct ggml_tensor * node, int word) {
+static float rope_param(const struct ggml_tensor * node, int word) {
     float v;
     memcpy(&v, &node->op_params[word], sizeof v);
     return v;

@@ -22,7 +22,6 @@ enum { // words of op_params
 
 // Are mode, shapes and types such as ggml has them? The values come from a graph.
 bool rope_is_sound(const struct ggml_tensor * node);
-float rope_param(const struct ggml_tensor * node, int word); // that is a float
 
 // Cosine and sine for each of n_pairs pairs, one pair of numbers behind the other, for each token;
 // in double precision up to the last step.

@@ -70,7 +70,7 @@ bool op_has_sources(const struct ggml_tensor * node) {
     if (op_is_view(node->op)) {
         return true; // nothing is done for it
     }
-    // Of a later ggml, whose names may not be asked for: it is one that is not here.
+    // An op of a later ggml is not known here, and its name must not be asked for.
     bool later = (unsigned) node->op >= GGML_OP_COUNT;
     const char * name = later ? "" : ggml_op_name(node->op);
     int least = 1;

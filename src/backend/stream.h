@@ -33,3 +33,14 @@ enum status stream_wait(struct hsa_stream * s, struct error * err);
 // Room for all operands of one node that need it, until the queue has drained. Taken at once,
 // because making room may wait and then gives back everything that was handed out before.
 enum status stream_scratch(struct hsa_stream * s, size_t size, char ** out, struct error * err);
+
+// ---- plugin/async.c: for ggml's table ----
+
+void stream_set_tensor_async(ggml_backend_t backend, struct ggml_tensor * tensor, const void * data,
+                             size_t offset, size_t size);
+void stream_get_tensor_async(ggml_backend_t backend, const struct ggml_tensor * tensor, void * data,
+                             size_t offset, size_t size);
+bool stream_cpy_tensor_async(ggml_backend_t backend_src, ggml_backend_t backend_dst,
+                             const struct ggml_tensor * src, struct ggml_tensor * dst);
+void stream_event_record(ggml_backend_t backend, ggml_backend_event_t event);
+void stream_event_wait(ggml_backend_t backend, ggml_backend_event_t event);

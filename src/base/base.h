@@ -40,7 +40,7 @@ enum status error_set_lines(struct error * err, enum status st, const char * fmt
     BASE_PRINTF(3, 4);
 
 // Puts "prefix: " before the text that err (may be NULL) already holds, and returns st: what a
-// caller is told must not depend on whether he asked for a text.
+// caller learns must not depend on whether he asked for a text.
 enum status error_prefix(struct error * err, enum status st, const char * fmt, ...)
     BASE_PRINTF(3, 4);
 

@@ -133,7 +133,7 @@ static bool write_temp_loud(int dir, const char * temp, const void * data, size_
     }
     bool ok = write_all(fd, data, size);
     int e = errno;
-    if (close(fd) != 0 && ok) { // where network file systems tell of a full disk
+    if (close(fd) != 0 && ok) { // where network file systems report a full disk
         ok = false;
         e = errno;
     }

@@ -4,7 +4,7 @@
 // the tools' JSON want it, and they say so.
 //
 // Kept true: without the library every function returns NULL or 0, which is what jansson itself
-// returns for want of memory, and json_library tells why.
+// returns for want of memory, and json_library says why.
 #include "json.h"
 
 #include <dlfcn.h>

@@ -129,7 +129,7 @@ enum status out_end(struct out * o, struct error * err) {
     errno = 0;
     bool whole = fflush(o->file) == 0 && !ferror(o->file) && fsync(fileno(o->file)) == 0;
     int code = whole ? 0 : errno ? errno : EIO;
-    if (fclose(o->file) != 0 && !code) { // where network file systems tell of a full disk
+    if (fclose(o->file) != 0 && !code) { // where network file systems report a full disk
         code = errno;
     }
     quiet_end(&quiet);

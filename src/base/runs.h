@@ -1,4 +1,4 @@
-// runs: how the account of bytes by the length of their runs is told: a run is what a transfer
+// runs: how the account of bytes by the length of their runs is reported: a run is what a transfer
 // moves at addresses that follow each other, and host memory is slow where runs are short.
 #pragma once
 

@@ -22,14 +22,16 @@ const struct variable variables[] = {
      .meaning = "use the emulated runtime with these devices; aie2p:4 is one with four columns", .said = true},
     {"GGML_HSA_RUNTIME", .takes = "native, or the path of an HSA runtime",
      .meaning = "not set: our own runtime for the NPU where the kernel has a driver for it, the system's for GPUs"},
-    {"GGML_HSA_MUL_MAT", WORD, .words = "precise bf16 block", .said = true,
-     .meaning = "matrix products with 16 bits of each factor instead of 8; never; or, on aie2p, with shared exponents, 2.7 times as fast and less precise"},
+    {"GGML_HSA_MUL_MAT", WORD, .words = "precise bf16 block block-lean", .said = true,
+     .meaning = "matrix products with 16 bits of each factor instead of 8; never; or, on aie2p, with shared exponents, faster and less precise (block-lean: keeping no second form of quantized weights)"},
     {"GGML_HSA_PRECISION", WORD, .words = "fast exact", .said = true,
      .meaning = "float functions: an NMSE of at most 1e-9, the default, or at most 5 units in the last place of f32"},
     {"GGML_HSA_HOST_FALLBACK", FLAG,
      .meaning = "1: claim every op of ggml's CPU backend, and compute those without a kernel on the CPU; 0: never"},
     {"GGML_HSA_EXPLAIN", FLAG,
      .meaning = "1: say to standard error why a device does not compute a node, once for each op and shape"},
+    {"GGML_HSA_SHARE", FLAG,
+     .meaning = "1: GPUs compute in the memory of the NPU beside them, so that nothing is copied between them; where a runtime refuses, each has its own"},
     {"GGML_HSA_ENABLE_LOG", FLAG, .meaning = "say which runtime and devices were found; on in debug builds"},
     {"GGML_HSA_PROFILE", FLAG, .words = "kernels order",
      .meaning = "print at the end where the time went, by op; kernels: by kernel, the dearest first; order: as they were sent"},
@@ -97,15 +99,6 @@ const struct variable variables[] = {
 };
 // clang-format on
 
-const struct variable * variable_named(const char * name, size_t size) {
-    for (const struct variable * v = variables; v->name; v++) {
-        if (!strncmp(v->name, name, size) && !v->name[size]) {
-            return v;
-        }
-    }
-    return NULL;
-}
-
 static bool among(const char * words, const char * value, bool any_case) {
     size_t size = strlen(value);
     for (const char * w = words; w && *w;) {
@@ -130,7 +123,8 @@ static bool is_size(const char * value) {
     return n && (!value[n] || (strchr("KMGTkmgt", value[n]) && !value[n + 1]));
 }
 
-bool variable_takes(const struct variable * v, const char * value) {
+// An empty value counts as not set.
+static bool variable_takes(const struct variable * v, const char * value) {
     if (!*value) {
         return true;
     }

@@ -27,9 +27,6 @@ struct variable {
 
 extern const struct variable variables[]; // the last has no name
 
-const struct variable * variable_named(const char * name, size_t size);
-// Does it take this value? An empty one counts as not set.
-bool variable_takes(const struct variable * v, const char * value);
 // What it takes, as a phrase: "1 or 0", "one of fast, exact", "a number from 0 to 8".
 void variable_phrase(const struct variable * v, char * text, size_t size);
 // Calls visit for each variable of the environment that has a value it does not take.

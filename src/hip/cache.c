@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// Who waits for another process waits as long as a compile may take: two compiles of one thing are
+// A process waits for another one as long as a compile may take: two compiles of one thing are
 // slower than one.
 #define LOCK_WAIT_MS 300000
 #define DEFAULT_MAX  ((uint64_t) 1 << 30)

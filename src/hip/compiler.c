@@ -50,7 +50,7 @@ static bool clang_knows(struct hip_toolchain * t, const struct gpu_name * gpu) {
 static char * find_hipcc(void) {
     char * path = process_find("hipcc");
     const char * rocm = secure_getenv("ROCM_PATH");
-    if (!path) { // AMD's own packages do not always tell PATH
+    if (!path) { // AMD's own packages do not always add it to PATH
         struct buf name = {0};
         buf_printf(&name, "%s/bin/hipcc", rocm && *rocm ? rocm : "/opt/rocm");
         path = name.failed ? NULL : process_find((const char *) name.data);
@@ -126,7 +126,7 @@ void hip_toolchain_free(struct hip_toolchain * t) {
 
 // ---- telling one from another ----
 
-// "/usr/lib/llvm-19/bin/clang 94000 1700000000.123456789"; false: it cannot be told in one line.
+// "/usr/lib/llvm-19/bin/clang 94000 1700000000.123456789"; false: it does not fit in one line.
 static bool print_file(const char * path, struct buf * out) {
     char * real = realpath(path, NULL);
     struct stat info;
@@ -178,7 +178,7 @@ static bool recall(struct hip_toolchain * t, const struct buf * start) {
     bool ok = keep_unseal(&memo, text, size, &key_size, NULL, NULL) == ST_OK &&
               key_size > start->size && !memcmp(text, start->data, start->size);
     char version[HIP_VERSION_MAX] = "", digest[SHA256_TEXT];
-    // A hipcc that did not tell its version has an empty one here.
+    // A hipcc that did not print its version has an empty one here.
     if (ok) {
         const char * p = (const char *) text + start->size;
         ok = sscanf(p, "version %15[0-9.]\ntext %64[0-9a-f]\n", version, digest) == 2 &&

@@ -153,8 +153,8 @@ struct hip_totals {
     uint64_t quarantine_bytes; // damaged ones, part of bytes
 };
 
-// In the order of directory and name. With `check` each is read; STALE is told only where `current`
-// is given (may be NULL).
+// In the order of directory and name. With `check` each is read; STALE is reported only where
+// `current` is given (may be NULL).
 enum status hip_cache_walk(struct hip_cache * c, bool check, struct hip_toolchain * current,
                            bool (*visit)(void * user, const struct hip_item * item), void * user,
                            struct hip_totals * totals, struct error * err);

@@ -42,7 +42,7 @@ enum rocm_status hip_fail(const struct error * from, const struct buf * log,
     while (first && first > said && first[-1] != '\n') {
         first--;
     }
-    if (!first) { // then the end tells most
+    if (!first) { // then the end says most
         size_t n = strlen(said);
         first = said + (n > MAX_SAID ? n - MAX_SAID : 0);
     }

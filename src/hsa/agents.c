@@ -73,7 +73,7 @@ static hsa_status_t visit_npu_pool(hsa_amd_memory_pool_t pool, void * data) {
     return HSA_STATUS_SUCCESS;
 }
 
-// Of a GPU: its own memory. Of a host: what every GPU can be given access to.
+// Takes a GPU's own memory, and the host's pool that every GPU can be given access to.
 static hsa_status_t visit_gpu_pool(hsa_amd_memory_pool_t pool, void * data) {
     struct pools * p = data;
     hsa_amd_segment_t segment = HSA_AMD_SEGMENT_GROUP;

@@ -2,7 +2,7 @@
 // driver and the emulated runtime all live by theirs: what is sent from there is never done, and
 // what is closed there waits for threads that are not there. Nor does anybody give back the locks
 // that threads of the parent had at the moment of the fork. So every function of the client asks
-// here before it takes a lock; a forked child is told so, and closes nothing.
+// here before it takes a lock; a forked child gets that error, and closes nothing.
 #include "hsac-impl.h"
 
 #include <pthread.h>

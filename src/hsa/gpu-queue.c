@@ -1,6 +1,7 @@
 // gpu-queue: kernels on a GPU, one behind the other. A packet is sent at once and waits for nobody
-// but the packet before it; its arguments lie in a slot of its own until it is complete. Waiting is
-// a barrier packet with a signal: kernels themselves carry none, so that the GPU runs ahead.
+// but the packet before it, and the copies between the two (async.c); its arguments lie in a slot
+// of its own until it is complete. Waiting is a barrier packet with a signal: kernels themselves
+// carry none, so that the GPU runs ahead.
 //
 // Kept true: slots and arguments of packets that are not settled are not written to. A queue that
 // the runtime stopped is never used again; the next launch makes a new one.
@@ -13,8 +14,12 @@ enum { GPU_QUEUE_PACKETS = 256, WAIT_SLICE_MS = 20 };
 
 static void on_error(hsa_status_t status, hsa_queue_t * queue, void * data) {
     struct hsac_gpu_queue * q = data;
+    struct error why = {0};
     (void) queue;
-    __atomic_store_n(&q->failure, (int) status, __ATOMIC_RELEASE);
+    error_set(&why, ST_DEVICE, "kernels before it failed: status 0x%x of the queue",
+              (unsigned) status);
+    __atomic_store_n(&q->failure, (int) status, __ATOMIC_SEQ_CST);
+    hsac_held_fail(q, &why); // nobody else reaches these marks now
 }
 
 static enum status open_queue(struct hsac_agent * a, struct hsac_gpu_queue * q,
@@ -51,8 +56,9 @@ static void * slot_of(struct hsac_gpu_queue * q) {
 
 // The first packet after a wait sees what the host wrote; between kernels the GPU's own caches are
 // enough. Every packet waits for the one before it.
-static uint32_t header_of(const struct hsac_gpu_queue * q, uint32_t type, uint32_t release) {
-    uint32_t acquire = q->next == q->settled ? HSA_FENCE_SCOPE_SYSTEM : HSA_FENCE_SCOPE_AGENT;
+static uint32_t header_of(const struct hsac_gpu_queue * q, uint32_t type, uint32_t acquire,
+                          uint32_t release) {
+    acquire = q->next == q->settled ? HSA_FENCE_SCOPE_SYSTEM : acquire;
     return type << HSA_PACKET_HEADER_TYPE | 1u << HSA_PACKET_HEADER_BARRIER |
            acquire << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE |
            release << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE;
@@ -67,21 +73,29 @@ static void send(const struct hsac_agent * a, struct hsac_gpu_queue * q, void * 
     q->next++;
 }
 
-static void send_barrier(const struct hsac_agent * a, struct hsac_gpu_queue * q) {
+// A copy's bytes are seen by what waits for it.
+static void send_barrier(const struct hsac_agent * a, struct hsac_gpu_queue * q, bool front,
+                         hsa_signal_t reaches) {
     hsa_barrier_and_packet_t * p = slot_of(q);
     memset((uint8_t *) p + 4, 0, sizeof *p - 4);
-    p->completion_signal = q->done;
-    a->h->api.hsa_signal_store_screlease(q->done, 1);
-    send(a, q, p, header_of(q, HSA_PACKET_TYPE_BARRIER_AND, HSA_FENCE_SCOPE_SYSTEM));
+    for (int i = 0; front && i < q->n_front; i++) {
+        p->dep_signal[i] = q->front[i]->signal;
+    }
+    p->completion_signal = reaches;
+    send(a, q, p,
+         header_of(q, HSA_PACKET_TYPE_BARRIER_AND, HSA_FENCE_SCOPE_SYSTEM, HSA_FENCE_SCOPE_SYSTEM));
 }
 
-static enum status wait_for_all(struct hsac_agent * a, struct hsac_gpu_queue * q,
-                                struct error * err) {
+void hsac_gpu_queue_barrier(const struct hsac_agent * a, struct hsac_gpu_queue * q, bool front,
+                            const struct hsac_mark * reaches) {
+    send_barrier(a, q, front, reaches ? reaches->signal : (hsa_signal_t){0});
+}
+
+static enum status wait_for_packets(struct hsac_agent * a, struct hsac_gpu_queue * q,
+                                    struct error * err) {
     const struct hsac_api * api = &a->h->api;
-    if (!q->queue || q->next == q->settled) {
-        return ST_OK;
-    }
-    send_barrier(a, q);
+    api->hsa_signal_store_screlease(q->done, 1);
+    send_barrier(a, q, false, q->done);
     // In slices, because a queue that stopped does not complete anything. A kernel may take long;
     // one that hangs is ended by the driver, which stops the queue, or by our patience.
     struct hsac_watch watch = hsac_watch_start(a->h);
@@ -89,6 +103,7 @@ static enum status wait_for_all(struct hsac_agent * a, struct hsac_gpu_queue * q
                                           WAIT_SLICE_MS * 1000 * 1000,
                                           HSA_WAIT_STATE_BLOCKED) >= 1) {
         int failure = __atomic_load_n(&q->failure, __ATOMIC_ACQUIRE);
+        hsac_held_look(q);
         if (failure) {
             const char * text = a->h->ours ? api->hsa_emu_last_error(a->handle) : "";
             if (*text) { // it names the agent
@@ -102,7 +117,9 @@ static enum status wait_for_all(struct hsac_agent * a, struct hsac_gpu_queue * q
         }
         if (hsac_watch_silent(&watch, api->hsa_queue_load_read_index_scacquire(q->queue))) {
             close_queue(a, q); // nothing of it may write to memory that the caller uses again
-            return hsac_watch_error(&watch, a, "kernels that were sent", err);
+            hsac_watch_error(&watch, a, "kernels that were sent", err);
+            hsac_held_fail(q, err);
+            return ST_DEVICE;
         }
     }
     q->settled = q->next;
@@ -111,9 +128,25 @@ static enum status wait_for_all(struct hsac_agent * a, struct hsac_gpu_queue * q
 
 enum status hsac_gpu_queue_wait(struct hsac_agent * a, struct hsac_gpu_queue * q,
                                 struct error * err) {
-    pthread_mutex_lock(&q->lock);
-    enum status st = wait_for_all(a, q, err);
-    pthread_mutex_unlock(&q->lock);
+    struct error why = {0};
+    if (q->queue && q->next != q->settled) {
+        wait_for_packets(a, q, &why);
+    }
+    hsac_held_settle(a, q, &why);
+    q->open = false;
+    if (err && why.status != ST_OK) {
+        *err = why;
+    }
+    return why.status;
+}
+
+enum status hsac_gpu_queue_room(struct hsac_agent * a, struct hsac_gpu_queue * q, uint32_t packets,
+                                struct error * err) {
+    enum status st = open_queue(a, q, err);
+    if (st == ST_OK && q->next - q->settled + packets >= GPU_QUEUE_PACKETS) {
+        st = hsac_gpu_queue_wait(a, q, err);
+        st = st == ST_OK ? open_queue(a, q, err) : st;
+    }
     return st;
 }
 
@@ -138,7 +171,9 @@ static void send_kernel(const struct hsac_agent * a, struct hsac_gpu_queue * q,
     p->kernarg_address = kernarg;
     uint32_t setup = 3 << HSA_KERNEL_DISPATCH_PACKET_SETUP_DIMENSIONS;
     send(a, q, p,
-         setup << 16 | header_of(q, HSA_PACKET_TYPE_KERNEL_DISPATCH, HSA_FENCE_SCOPE_AGENT));
+         setup << 16 | header_of(q, HSA_PACKET_TYPE_KERNEL_DISPATCH, HSA_FENCE_SCOPE_AGENT,
+                                 HSA_FENCE_SCOPE_AGENT));
+    q->open = true;
 }
 
 enum status hsac_queue_launch(struct hsac_queue * handle, const struct hsac_launch * l,
@@ -158,12 +193,9 @@ enum status hsac_queue_launch(struct hsac_queue * handle, const struct hsac_laun
         return st;
     }
     pthread_mutex_lock(&q->lock);
-    st = open_queue(a, q, err);
-    if (st == ST_OK && q->next - q->settled >= GPU_QUEUE_PACKETS - 1) { // one is for the barrier
-        st = wait_for_all(a, q, err);
-        st = st == ST_OK ? open_queue(a, q, err) : st;
-    }
+    st = hsac_gpu_queue_room(a, q, 2, err);
     if (st == ST_OK) {
+        hsac_front_send(a, q);
         send_kernel(a, q, l);
     }
     pthread_mutex_unlock(&q->lock);
@@ -180,6 +212,7 @@ enum status hsac_gpu_queue_new(struct hsac_agent * a, struct hsac_gpu_queue ** o
         return error_set(err, ST_NO_MEMORY, "%s: no memory for a queue", a->name);
     }
     pthread_mutex_init(&q->lock, NULL);
+    pthread_mutex_init(&q->held_lock, NULL);
     q->kernargs = hsac_alloc(a, HSAC_POOL_KERNARG, GPU_QUEUE_PACKETS * HSAC_MAX_KERNARG);
     enum status st =
         q->kernargs ? ST_OK
@@ -200,12 +233,14 @@ enum status hsac_gpu_queue_new(struct hsac_agent * a, struct hsac_gpu_queue ** o
 }
 
 void hsac_gpu_queue_free(struct hsac_agent * a, struct hsac_gpu_queue * q) {
-    wait_for_all(a, q, NULL); // its packets use memory that the caller is about to free
+    hsac_gpu_queue_wait(a, q, NULL); // it uses memory that the caller is about to free
     close_queue(a, q);
+    hsac_slots_free(a, q);
     if (q->done.handle) {
         a->h->api.hsa_signal_destroy(q->done);
     }
     hsac_free(a, q->kernargs);
+    pthread_mutex_destroy(&q->held_lock);
     pthread_mutex_destroy(&q->lock);
     free(q);
 }

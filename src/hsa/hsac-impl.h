@@ -36,7 +36,7 @@
     X(hsa_signal_store_screlease)                                                                  \
     X(hsa_signal_wait_scacquire)
 
-// Only our runtime has these; they tell it from AMD's.
+// Only our runtime has these, and is known by them.
 #define HSAC_EMU_SYMBOLS(X)                                                                        \
     X(hsa_emu_counters)                                                                            \
     X(hsa_emu_account)                                                                             \
@@ -106,6 +106,7 @@ struct hsac_block { // a live allocation
     uintptr_t base;
     size_t size;
     enum hsac_pool pool;
+    uint64_t shared; // with other agents of the runtime, by bit
 };
 
 // The one hardware queue of a NPU, shared by its hsac_queue handles. Every packet of a caller's
@@ -146,6 +147,35 @@ struct hsac_ring {
     struct error lost; // status not ST_OK: the queue failed in a way that nothing brings back
 };
 
+struct hsac_mark {
+    struct hsac_agent * agent;
+    hsa_signal_t signal; // 1, and 0 once it is reached
+    int refs;            // atomic
+    int failed;          // atomic; not 0: it was given up, or is behind one that was
+    struct error why;
+    struct hsac_mark ** before; // those that it is behind, until it is reached
+    int n_before;
+    unsigned searched; // see async.c
+    bool abandoned;    // nobody knows who still writes to its signal
+};
+
+enum {
+    HSAC_HELD = 256, // marks between two waits
+    HSAC_FRONT = 4,  // at once; a barrier packet has room for 5
+    HSAC_SLOTS = 4,
+    HSAC_SLOT_BYTES = 1 << 20,
+};
+
+// A mark that packets or copies of a queue name, kept until these are settled.
+struct hsac_held {
+    struct hsac_mark * mark;
+    bool by_packet;         // a packet of this queue reaches it
+    struct hsac_agent * of; // NULL, or a copy reaches it: whose bytes are written, or read
+    const void * at;
+    size_t size;
+    bool read;
+};
+
 // The queue of a GPU: each hsac_queue has its own. Packets up to `settled` are complete.
 struct hsac_gpu_queue {
     pthread_mutex_t lock;
@@ -154,6 +184,22 @@ struct hsac_gpu_queue {
     uint8_t * kernargs;     // GPU_QUEUE_PACKETS of HSAC_MAX_KERNARG
     uint64_t next, settled; // of packets in this queue's life
     int failure;            // hsa_status_t that the runtime's callback reported; atomic
+
+    // What is sent next waits for the packets that were sent, where there are any behind the last
+    // mark, and for the marks in `front`, which are among those held.
+    bool open;
+    struct hsac_mark * front[HSAC_FRONT];
+    int n_front;
+    pthread_mutex_t held_lock; // the last but lost_lock: the runtime's callback takes it
+    struct hsac_held held[HSAC_HELD];
+    int n_held;
+    int own; // the place behind the last of them that is a mark of this queue
+    struct { // where bytes of the host pass through, in turn; in the host pool
+        uint8_t * base;
+        size_t used;
+        struct hsac_mark * last; // of the last copy that uses it
+    } slots[HSAC_SLOTS];
+    int slot;
 };
 
 struct hsac_queue {
@@ -272,7 +318,7 @@ enum status hsac_watch_error(const struct hsac_watch * w, const struct hsac_agen
                              const char * what, struct error * err); // ST_DEVICE
 
 // account.c: around a batch, under the ring's lock: how many dispatches ran before it, and then
-// who watches is told of each packet. Nothing happens when nobody watches.
+// a watcher is called for each packet. Nothing happens when nobody watches.
 // How many dispatches there were, where somebody wants to know: a watch, or packets with names.
 uint64_t hsac_account_count(const struct hsac_agent * a, bool named);
 // Hands the names of a batch to the runtime.
@@ -292,9 +338,32 @@ void hsac_stage_free(struct hsac_agent * a);
 void hsac_lose(struct hsac_agent * a, const void * at, size_t size, bool read,
                const struct error * why);
 
-// gpu-queue.c
+// Makes a block of the agent's reachable for another one; ST_UNSUPPORTED: it cannot be.
+enum status hsac_agent_share(struct hsac_agent * a, const void * at, struct hsac_agent * with,
+                             struct error * err);
+
+// gpu-queue.c; with the queue's lock held, where there is one
 enum status hsac_gpu_queue_new(struct hsac_agent * a, struct hsac_gpu_queue ** out,
                                struct error * err);
 void hsac_gpu_queue_free(struct hsac_agent * a, struct hsac_gpu_queue * q);
+// Until all that was sent is complete, copies included.
 enum status hsac_gpu_queue_wait(struct hsac_agent * a, struct hsac_gpu_queue * q,
                                 struct error * err);
+// Room for some packets, and for the barrier of a wait.
+enum status hsac_gpu_queue_room(struct hsac_agent * a, struct hsac_gpu_queue * q, uint32_t packets,
+                                struct error * err);
+// A barrier packet: it waits for the marks in front, or for none; NULL: it reaches no mark.
+void hsac_gpu_queue_barrier(const struct hsac_agent * a, struct hsac_gpu_queue * q, bool front,
+                            const struct hsac_mark * reaches);
+
+// async.c; with the queue's lock held
+// Packets that follow wait for the marks in front; there is room for one more.
+void hsac_front_send(const struct hsac_agent * a, struct hsac_gpu_queue * q);
+// Marks whose copies failed are given up, so that they hold nobody up.
+void hsac_held_look(struct hsac_gpu_queue * q);
+// Gives up what packets of the queue would have reached. Also from the runtime's callback.
+void hsac_held_fail(struct hsac_gpu_queue * q, const struct error * why);
+// Waits for the copies and marks that are left once packets are settled, and lets go of them. *why
+// is left as it is where it has a status already. Copies behind what failed are lost.
+void hsac_held_settle(struct hsac_agent * a, struct hsac_gpu_queue * q, struct error * why);
+void hsac_slots_free(struct hsac_agent * a, struct hsac_gpu_queue * q);

@@ -30,7 +30,7 @@ const char * hsac_runtime_path(const struct hsac * h);
 bool hsac_is_emulated(const struct hsac * h);
 bool hsac_is_native(const struct hsac * h);                   // ours, with NPUs of this machine
 void * hsac_symbol(const struct hsac * h, const char * name); // a function of the runtime, or NULL
-// Of the packets it takes: B, C or D; 'A' cannot run kernels.
+// The form of packets that the runtime takes: B, C or D; one of form 'A' cannot run kernels.
 char hsac_abi_name(const struct hsac * h);
 // "ROCr 7.0 to 7.2", by what it says of itself.
 const char * hsac_runtime_known_as(const struct hsac * h);
@@ -70,6 +70,11 @@ uint64_t hsac_agent_pool_size(const struct hsac_agent * a, enum hsac_pool pool);
 // NULL when the pool is full, or in a forked child.
 void * hsac_alloc(struct hsac_agent * a, enum hsac_pool pool, size_t size);
 void hsac_free(struct hsac_agent * a, void * ptr);
+// Lets another agent, perhaps of another runtime, use an allocation at its own address, by a
+// dma-buf. ST_UNSUPPORTED where one of the runtimes refuses.
+enum status hsac_share(struct hsac_agent * owner, struct hsac_agent * with, void * ptr, size_t size,
+                       struct error * err);
+void hsac_unshare(struct hsac_agent * with, void * ptr);
 
 // Bytes between the agent's memory, of whatever pool, and the host's, of whatever kind. They are
 // there on return. Nothing that is in flight may touch them.
@@ -164,6 +169,36 @@ enum status hsac_queue_launch(struct hsac_queue * q, const struct hsac_launch * 
 // Rings for everything sent so far and waits until it is complete.
 enum status hsac_queue_wait(struct hsac_queue * q, struct error * err);
 
+// ---- async.c: copies in a GPU's queue, and marks ----
+
+// A copy begins when what was sent before it is complete, and what is sent behind it begins when
+// the copy is; the caller goes on. Memory of the host that is the agent's own (HSAC_POOL_HOST) is
+// used as it is until the copy is complete. Any other is the caller's again on return: a write has
+// taken its bytes by then, and a read has waited for them. A copy that is refused returns why; one
+// that fails later makes hsac_queue_wait fail. Either way its bytes are lost, see above.
+enum status hsac_queue_write(struct hsac_queue * q, void * to, const void * from, size_t size,
+                             struct error * err);
+// Likewise, but the bytes are taken on return wherever they lie.
+enum status hsac_queue_take(struct hsac_queue * q, void * to, const void * from, size_t size,
+                            struct error * err);
+enum status hsac_queue_read(struct hsac_queue * q, void * to, const void * from, size_t size,
+                            struct error * err);
+// From memory of that agent to memory of the queue's; they do not overlap. ST_UNSUPPORTED: the one
+// cannot reach the other's memory, and nothing is lost.
+enum status hsac_queue_copy(struct hsac_queue * q, void * to, struct hsac_agent * from_agent,
+                            const void * from, size_t size, struct error * err);
+
+struct hsac_mark; // a place in a GPU's queue; NULL is one that was reached
+
+// *out is reached when everything that was sent before is complete.
+enum status hsac_queue_mark(struct hsac_queue * q, struct hsac_mark ** out, struct error * err);
+// What is sent from now on begins when the mark, of any queue, is reached. Where it never is
+// because what is before it failed, hsac_queue_wait of this queue fails, too. The queue of a NPU
+// waits at once.
+enum status hsac_queue_after(struct hsac_queue * q, struct hsac_mark * m, struct error * err);
+enum status hsac_mark_wait(struct hsac_mark * m, struct error * err);
+void hsac_mark_free(struct hsac_mark * m); // at any time, and also when its queue is gone
+
 // Nanoseconds by the runtime's timestamps, from any beginning; 0: it does not say.
 uint64_t hsac_time_ns(const struct hsac * h);
 
@@ -223,7 +258,7 @@ bool hsac_agent_account(const struct hsac_agent * a, struct hsac_account * out);
 bool hsac_agent_traces(const struct hsac_agent * a);
 // Tells of each dispatch of an emulated NPU, once it is complete, where its time went; the tag is
 // the dispatch's, 0 for packets of the client's own. Called with the queue locked, by whoever
-// rings. Set before the first dispatch; on another device nothing is ever told.
+// rings. Set before the first dispatch; on another device it is never called.
 void hsac_agent_watch(struct hsac_agent * a,
                       void (*watch)(void * user, uint32_t tag, const struct hsac_account * account),
                       void * user);

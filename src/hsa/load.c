@@ -4,7 +4,7 @@
 // ("native"), and GGML_HSA_EMULATE asks for emulated agents. With neither our runtime is opened
 // where the machine has an NPU that it can drive, and the system's for GPUs: the one that the
 // loader finds, and where that cannot be used (a distribution's old one), the one of ROCm's own
-// packages, which do not always tell the loader.
+// packages, which do not always add it to the loader's paths.
 #include "hsac-impl.h"
 
 #include <dlfcn.h>

@@ -103,7 +103,7 @@ static void * put_below_guard(struct hsac_agent * a, enum hsac_pool pool, size_t
             give_back(a, HSAC_POOL_DATA, guard, page);
         }
     }
-    return ptr; // hsac_agent_finds tells whether it worked
+    return ptr; // hsac_agent_finds says whether it worked
 }
 
 static bool nameable(const void * stream) {
@@ -184,7 +184,8 @@ void * hsac_alloc(struct hsac_agent * a, enum hsac_pool pool, size_t size) {
     pthread_mutex_lock(&a->driver);
     void * ptr = allocate(a, pool, size);
     pthread_mutex_lock(&a->lock);
-    if (ptr && !remember(a, (struct hsac_block){(uintptr_t) ptr, size, pool})) {
+    if (ptr &&
+        !remember(a, (struct hsac_block){.base = (uintptr_t) ptr, .size = size, .pool = pool})) {
         give_back(a, pool, ptr, size);
         ptr = NULL;
     }
@@ -231,9 +232,9 @@ void hsac_memory_release(struct hsac_agent * a) {
 
 // ---- for the queue ----
 
-static const struct hsac_block * find(const struct hsac_agent * a, uintptr_t addr) {
+static struct hsac_block * find(const struct hsac_agent * a, uintptr_t addr) {
     size_t at = upper(a, addr);
-    const struct hsac_block * block = at > 0 ? &a->blocks[at - 1] : NULL;
+    struct hsac_block * block = at > 0 ? &a->blocks[at - 1] : NULL;
     return block && addr - block->base < block->size ? block : NULL;
 }
 
@@ -283,4 +284,41 @@ bool hsac_agent_finds(struct hsac_agent * a, const void * addr) {
     pthread_mutex_unlock(&a->lock);
     pthread_mutex_unlock(&a->driver);
     return found;
+}
+
+// What is granted replaces what was granted before, so that all are named each time.
+enum status hsac_agent_share(struct hsac_agent * a, const void * at, struct hsac_agent * with,
+                             struct error * err) {
+    hsa_agent_t agents[64];
+    uint32_t n = 0;
+    ptrdiff_t index = with - a->h->agents;
+    enum status st = ST_OK;
+    if (a->h != with->h || index >= 64) {
+        return error_set(err, ST_UNSUPPORTED, "%s and %s have not one runtime", a->name,
+                         with->name);
+    }
+    pthread_mutex_lock(&a->driver);
+    pthread_mutex_lock(&a->lock);
+    struct hsac_block * block = find(a, (uintptr_t) at);
+    uint64_t wanted = block ? block->shared | (uint64_t) 1 << index : 0;
+    if (!block) {
+        st = error_set(err, ST_INVALID, "%p lies in no allocation of %s", at, a->name);
+    } else if (wanted != block->shared) {
+        for (int i = 0; i < a->h->n_agents && i < 64; i++) {
+            if (wanted >> i & 1 || &a->h->agents[i] == a) {
+                agents[n++] = a->h->agents[i].handle;
+            }
+        }
+        hsa_status_t status =
+            a->h->api.hsa_amd_agents_allow_access(n, agents, NULL, (void *) block->base);
+        if (status != HSA_STATUS_SUCCESS) {
+            st = error_set(err, ST_UNSUPPORTED, "%s cannot reach memory of %s: %s", with->name,
+                           a->name, hsac_status_text(a->h, status));
+        } else {
+            block->shared = wanted;
+        }
+    }
+    pthread_mutex_unlock(&a->lock);
+    pthread_mutex_unlock(&a->driver);
+    return st;
 }

@@ -499,7 +499,10 @@ enum status hsac_queue_wait(struct hsac_queue * q, struct error * err) {
         return st;
     }
     if (q->gpu) {
-        return hsac_gpu_queue_wait(q->agent, q->gpu, err);
+        pthread_mutex_lock(&q->gpu->lock);
+        st = hsac_gpu_queue_wait(q->agent, q->gpu, err);
+        pthread_mutex_unlock(&q->gpu->lock);
+        return st;
     }
     struct hsac_ring * ring = &q->agent->ring;
     pthread_mutex_lock(&ring->lock);

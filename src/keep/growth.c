@@ -22,7 +22,7 @@
 #define GROWTH       "growth"
 
 // How exact the order of use is. Every hit could note its time, but a disk that is written at each
-// read wears out, and a day of use is told from a week's at an hour's grain as well.
+// read wears out, and an hour's grain tells a day of use from a week's as well.
 #define TOUCH_SECONDS 3600
 
 // Enough to see what went wrong, not enough to matter.

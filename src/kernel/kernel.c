@@ -23,6 +23,7 @@ enum { // by the sources of ops.def
     FAMILY_OF_move_ops = KERNEL_MOVE,
     FAMILY_OF_attention_ops = KERNEL_ATTENTION,
     FAMILY_OF_task_ops = KERNEL_TASK,
+    FAMILY_OF_weigh_ops = KERNEL_WEIGH,
 };
 
 static const struct kernel_op_info op_infos[KERNEL_OP_COUNT] = {
@@ -122,12 +123,25 @@ bool kernel_block_is_streamed(enum kernel_blocks b) {
            (kernel_block(b)->way != KERNEL_WAY_PLANES || env_flag("GGML_HSA_PLANES", false));
 }
 
-enum { PANEL_ROWS_AT = 8, PANEL_PAIRED_AT = 15, PANEL_WORDS_AT = 16 }; // bits of the parameter
+enum { // bits of the parameter
+    PANEL_ROWS_AT = 8,
+    SHARED_AT = 14,
+    PANEL_PAIRED_AT = 15,
+    PANEL_WORDS_AT = 16
+};
 
 uint32_t kernel_blocks_param(enum kernel_blocks b, struct kernel_panel panel) {
     return (uint32_t) b | (uint32_t) panel.rows << PANEL_ROWS_AT |
            (uint32_t) (panel.pair != 0) << PANEL_PAIRED_AT |
            (uint32_t) panel.words << PANEL_WORDS_AT;
+}
+
+uint32_t kernel_shared_param(enum kernel_blocks b, struct kernel_panel panel) {
+    return kernel_blocks_param(b, panel) | 1u << SHARED_AT;
+}
+
+bool kernel_blocks_are_shared(const struct kernel_spec * spec) {
+    return spec->op == KERNEL_OP_MUL_MAT_BLOCKS && spec->params[0] >> SHARED_AT & 1;
 }
 
 enum kernel_blocks kernel_blocks_of(const struct kernel_spec * spec) {
@@ -136,7 +150,7 @@ enum kernel_blocks kernel_blocks_of(const struct kernel_spec * spec) {
 
 struct kernel_panel kernel_panel_of(const struct kernel_spec * spec) {
     struct kernel_panel p = kernel_panel(spec->arch, kernel_blocks_of(spec),
-                                         (int) (spec->params[0] >> PANEL_ROWS_AT & 0x7f),
+                                         (int) (spec->params[0] >> PANEL_ROWS_AT & 0x3f),
                                          (int) (spec->params[0] >> PANEL_WORDS_AT));
     bool paired = spec->params[0] >> PANEL_PAIRED_AT & 1;
     p.pair = !paired ? 0 : p.pair ? p.pair : KERNEL_NO_PAIR;

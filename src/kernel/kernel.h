@@ -21,7 +21,8 @@ enum kernel_family {
     KERNEL_CONVERSION,
     KERNEL_MOVE, // the same numbers elsewhere, in another layout or datatype
     KERNEL_ATTENTION,
-    KERNEL_TASK, // on the PDI of products of many rows
+    KERNEL_TASK,  // on the PDI of products of many rows
+    KERNEL_WEIGH, // rows by their weights, added up
     KERNEL_FAMILIES,
 };
 
@@ -131,6 +132,9 @@ struct kernel_spec {
 // The parameter of MUL_MAT_BLOCKS and UNPACK: the blocks, and how they lie. What it says may be
 // nonsense; kernel_panel_check tells, for rows of so many words.
 uint32_t kernel_blocks_param(enum kernel_blocks b, struct kernel_panel panel);
+// The same, and of MUL_MAT_BLOCKS: the cores make them block floats (shared.h), and b as well.
+uint32_t kernel_shared_param(enum kernel_blocks b, struct kernel_panel panel);
+bool kernel_blocks_are_shared(const struct kernel_spec * spec);
 enum kernel_blocks kernel_blocks_of(const struct kernel_spec * spec);
 struct kernel_panel kernel_panel_of(const struct kernel_spec * spec);
 // Panels of such blocks as they are best laid out. On aie2 those of q4_0 and q8_0 do not lie in

@@ -16,11 +16,10 @@ enum { STATUS_ERROR = 0x1000 }; // HSA_STATUS_ERROR
     X(hsa_amd_agent_set_async_scratch_limit) X(hsa_amd_ais_file_read) X(hsa_amd_ais_file_write)   \
     X(hsa_amd_coherency_get_type) X(hsa_amd_coherency_set_type)                                   \
     X(hsa_amd_deregister_deallocation_callback) X(hsa_amd_image_create)                           \
-    X(hsa_amd_image_get_info_max_dim) X(hsa_amd_interop_map_buffer)                               \
-    X(hsa_amd_interop_unmap_buffer) X(hsa_amd_ipc_memory_attach) X(hsa_amd_ipc_memory_create)     \
+    X(hsa_amd_image_get_info_max_dim) X(hsa_amd_ipc_memory_attach) X(hsa_amd_ipc_memory_create)     \
     X(hsa_amd_ipc_memory_detach) X(hsa_amd_ipc_signal_attach) X(hsa_amd_ipc_signal_create)        \
-    X(hsa_amd_memory_migrate) X(hsa_amd_memory_pool_can_migrate) X(hsa_amd_portable_close_dmabuf) \
-    X(hsa_amd_portable_export_dmabuf) X(hsa_amd_portable_export_dmabuf_v2)                        \
+    X(hsa_amd_memory_migrate) X(hsa_amd_memory_pool_can_migrate) \
+    X(hsa_amd_portable_export_dmabuf_v2)                                                          \
     X(hsa_amd_register_deallocation_callback) X(hsa_amd_spm_acquire) X(hsa_amd_spm_release)       \
     X(hsa_amd_spm_set_dest_buffer) X(hsa_amd_svm_attributes_get) X(hsa_amd_svm_attributes_set)    \
     X(hsa_amd_svm_prefetch_async) X(hsa_amd_vmem_export_shareable_handle)                         \

@@ -56,7 +56,7 @@ static uint64_t flushing_ns(const struct rt_agent * agent) {
                : 0;
 }
 
-// Of the accounts of all NPUs, in the time of each one's clock.
+// The modelled time is the sum over the accounts of all NPUs, each by its own clock.
 uint64_t rt_time_ns(struct rt_runtime * rt, struct rt_agent * locked) {
     if (!rt->modelled) {
         return rt_now_ns();

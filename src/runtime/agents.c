@@ -186,6 +186,38 @@ hsa_status_t hsa_iterate_agents(hsa_status_t (*callback)(hsa_agent_t, void *), v
 // Attributes that newer headers name.
 enum { INFO_NEAREST_CPU = 0xA113, INFO_MEMORY_PROPERTIES = 0xA114 };
 
+// Words that are 0 where there is no such thing.
+static bool info_zero(uint32_t attribute, void * value) {
+    static const uint32_t zeros[] = {HSA_AGENT_INFO_WAVEFRONT_SIZE,
+                                     HSA_AGENT_INFO_WORKGROUP_MAX_SIZE,
+                                     HSA_AGENT_INFO_GRID_MAX_SIZE,
+                                     HSA_AGENT_INFO_FBARRIER_MAX_SIZE,
+                                     HSA_AMD_AGENT_INFO_CHIP_ID,
+                                     HSA_AMD_AGENT_INFO_MAX_ADDRESS_WATCH_POINTS,
+                                     HSA_AMD_AGENT_INFO_BDFID,
+                                     HSA_AMD_AGENT_INFO_NUM_SIMDS_PER_CU,
+                                     HSA_AMD_AGENT_INFO_NUM_SHADER_ENGINES,
+                                     HSA_AMD_AGENT_INFO_NUM_SHADER_ARRAYS_PER_SE,
+                                     HSA_AMD_AGENT_INFO_ASIC_REVISION,
+                                     HSA_EXT_AGENT_INFO_IMAGE_1D_MAX_ELEMENTS,
+                                     HSA_EXT_AGENT_INFO_IMAGE_1DA_MAX_ELEMENTS,
+                                     HSA_EXT_AGENT_INFO_IMAGE_1DB_MAX_ELEMENTS,
+                                     HSA_EXT_AGENT_INFO_IMAGE_2D_MAX_ELEMENTS,
+                                     HSA_EXT_AGENT_INFO_IMAGE_2DA_MAX_ELEMENTS,
+                                     HSA_EXT_AGENT_INFO_IMAGE_2DDEPTH_MAX_ELEMENTS,
+                                     HSA_EXT_AGENT_INFO_IMAGE_2DADEPTH_MAX_ELEMENTS,
+                                     HSA_EXT_AGENT_INFO_IMAGE_3D_MAX_ELEMENTS,
+                                     HSA_EXT_AGENT_INFO_IMAGE_ARRAY_MAX_LAYERS};
+    size_t i = 0, n = sizeof zeros / sizeof zeros[0];
+    while (i < n && zeros[i] != attribute) {
+        i++;
+    }
+    if (i < n) {
+        *(uint32_t *) value = 0;
+    }
+    return i < n;
+}
+
 // What all agents answer in the same way (GPUs when rt_gpu_info does not); false: not such an
 // attribute.
 static bool info_common(const struct rt_agent * agent, uint32_t attribute, void * value) {
@@ -208,28 +240,6 @@ static bool info_common(const struct rt_agent * agent, uint32_t attribute, void 
         return true;
     case HSA_AGENT_INFO_GRID_MAX_DIM:
         memset(value, 0, sizeof(hsa_dim3_t));
-        return true;
-    case HSA_AGENT_INFO_WAVEFRONT_SIZE:
-    case HSA_AGENT_INFO_WORKGROUP_MAX_SIZE:
-    case HSA_AGENT_INFO_GRID_MAX_SIZE:
-    case HSA_AGENT_INFO_FBARRIER_MAX_SIZE:
-    case HSA_AMD_AGENT_INFO_CHIP_ID:
-    case HSA_AMD_AGENT_INFO_MAX_ADDRESS_WATCH_POINTS:
-    case HSA_AMD_AGENT_INFO_BDFID:
-    case HSA_AMD_AGENT_INFO_NUM_SIMDS_PER_CU:
-    case HSA_AMD_AGENT_INFO_NUM_SHADER_ENGINES:
-    case HSA_AMD_AGENT_INFO_NUM_SHADER_ARRAYS_PER_SE:
-    case HSA_AMD_AGENT_INFO_ASIC_REVISION:
-    case HSA_EXT_AGENT_INFO_IMAGE_1D_MAX_ELEMENTS:
-    case HSA_EXT_AGENT_INFO_IMAGE_1DA_MAX_ELEMENTS:
-    case HSA_EXT_AGENT_INFO_IMAGE_1DB_MAX_ELEMENTS:
-    case HSA_EXT_AGENT_INFO_IMAGE_2D_MAX_ELEMENTS:
-    case HSA_EXT_AGENT_INFO_IMAGE_2DA_MAX_ELEMENTS:
-    case HSA_EXT_AGENT_INFO_IMAGE_2DDEPTH_MAX_ELEMENTS:
-    case HSA_EXT_AGENT_INFO_IMAGE_2DADEPTH_MAX_ELEMENTS:
-    case HSA_EXT_AGENT_INFO_IMAGE_3D_MAX_ELEMENTS:
-    case HSA_EXT_AGENT_INFO_IMAGE_ARRAY_MAX_LAYERS:
-        *(uint32_t *) value = 0;
         return true;
     case HSA_AGENT_INFO_NODE:
     case HSA_AMD_AGENT_INFO_DRIVER_NODE_ID:
@@ -255,7 +265,7 @@ static bool info_common(const struct rt_agent * agent, uint32_t attribute, void 
         *(uint8_t *) value = agent->gpu && agent->gpu->integrated; // AGENT_IS_APU
         return true;
     default:
-        return false;
+        return info_zero(attribute, value);
     }
 }
 

@@ -3,7 +3,7 @@
 // or comes at a random moment, and what the NPU wrote the program sees once it has flushed that.
 // GPUs snoop.
 //
-// What is flushed is in the account, with caches or without: by the program, which tells us, and by
+// What is flushed is in the account, with caches or without: by the program, which calls us, and by
 // the runtime that we play, which flushes what each operand of a packet declares, one line at
 // least, before and after each dispatch.
 #include "packets.h"

@@ -258,7 +258,7 @@ static enum status find_symbols(struct code_image * im, const uint64_t tags[DT_K
         return ST_OK; // nothing to find by name
     }
     const uint8_t * hash = tags[DT_HASH] ? image_at(im, tags[DT_HASH], 8) : NULL;
-    if (!hash) { // it alone tells how many symbols there are
+    if (!hash) { // it alone says how many symbols there are
         return BAD("symbols without a hash table (link with --hash-style=both)");
     }
     im->symbols = tags[DT_SYMTAB];

@@ -261,7 +261,8 @@ void * rt_memory_resolve(void * user, uint64_t addr, uint64_t len, bool write) {
         uint64_t at = addr - r->base;
         const struct rt_block * block = r->value;
         ok = reaches_all(&rt->memory, agent, r, at, len, write);
-        const uint8_t * bytes = block->memory && agent->model ? block->memory : block->host;
+        const uint8_t * bytes =
+            block->memory && (agent->model || agent->gpu) ? block->memory : block->host;
         addr = ok && bytes ? (uint64_t) (uintptr_t) (bytes + at) : addr;
     } else if ((l = lock_find(&rt->memory, addr))) {
         ok = len <= l->size - (addr - l->base);
@@ -270,7 +271,7 @@ void * rt_memory_resolve(void * user, uint64_t addr, uint64_t len, bool write) {
         addr = l->base + (addr - l->alias);
     }
     pthread_rwlock_unlock(&rt->memory.lock);
-    // Kernels tell the host things through signals.
+    // Kernels report to the host through signals.
     if (!ok && agent->gpu) {
         ok = rt_signal_covers(rt, addr, len);
     }

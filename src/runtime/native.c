@@ -91,6 +91,11 @@ void rt_native_free(struct rt_native * v, struct amdxdna_buffer * b) {
     amdxdna_buffer_free(v->device, b);
 }
 
+enum status rt_native_export(struct rt_native * v, const struct amdxdna_buffer * b, int * fd,
+                             struct error * err) {
+    return amdxdna_buffer_export(v->device, b, fd, err);
+}
+
 // ---- contexts ----
 
 void rt_native_idle(struct rt_native * v) {
@@ -135,7 +140,7 @@ static hsa_status_t buffer_of(struct rt_agent * agent, const void * at, struct a
     return status;
 }
 
-// Of those that this batch does not use, the one that was used longest ago leaves.
+// Drops the object that was used longest ago among those that this batch does not use.
 static bool make_room(struct rt_native * v) {
     unsigned oldest = v->n_pdis;
     for (unsigned i = 0; i < v->n_pdis; i++) {

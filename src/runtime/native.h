@@ -18,6 +18,8 @@ void rt_native_close(struct rt_native * v);          // when its memory is free
 uint64_t rt_native_allocate(struct rt_native * v, bool heap, size_t size,
                             struct amdxdna_buffer * out);
 void rt_native_free(struct rt_native * v, struct amdxdna_buffer * b);
+enum status rt_native_export(struct rt_native * v, const struct amdxdna_buffer * b, int * fd,
+                             struct error * err);
 // Before a block of the heap is freed: no context may know it as a PDI. The agent's lock is held.
 void rt_native_forget(struct rt_native * v, const void * pdi);
 // Before the last queue goes: its context, too. The agent's lock is held.

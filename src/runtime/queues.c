@@ -2,7 +2,7 @@
 //
 // As in ROCr, storing to a NPU queue's doorbell runs packets [read, write) in the calling thread:
 // when the store returns they are complete, or the queue is in its error state. GPU queues have a
-// thread of their own (gpu-queue.c). An error is told three times: as a line on stderr, to the
+// thread of their own (gpu-queue.c). An error is reported three times: as a line on stderr, to the
 // queue's callback, and through hsa_emu_last_error. After it the read index stays at the packet
 // that failed and nothing more is executed.
 #include "native.h"
@@ -142,28 +142,30 @@ hsa_status_t hsa_queue_create(hsa_agent_t handle, uint32_t size, hsa_queue_type3
     return status;
 }
 
-// The agent whose live queue this is, with its lock held, or NULL.
-static struct rt_agent * lock_owner(struct rt_runtime * rt, const hsa_queue_t * handle) {
-    for (int i = 0; i < rt->n_agents; i++) {
-        pthread_mutex_lock(&rt->agents[i].lock);
-        for (struct rt_queue * q = rt->agents[i].queues; q; q = q->next) {
-            if (&q->amd.hsa_queue == handle) {
-                return &rt->agents[i];
-            }
-        }
-        pthread_mutex_unlock(&rt->agents[i].lock);
-    }
-    return NULL;
-}
-
-hsa_status_t hsa_queue_destroy(hsa_queue_t * handle) {
+// *owner: the agent whose live queue this is, with its lock held.
+static hsa_status_t lock_owner(const hsa_queue_t * handle, struct rt_agent ** owner) {
     struct rt_runtime * rt = rt_runtime();
     if (!rt) {
         return HSA_STATUS_ERROR_NOT_INITIALIZED;
     }
-    struct rt_agent * agent = handle ? lock_owner(rt, handle) : NULL;
-    if (!agent) {
-        return handle ? HSA_STATUS_ERROR_INVALID_QUEUE : HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    for (int i = 0; handle && i < rt->n_agents; i++) {
+        *owner = &rt->agents[i];
+        pthread_mutex_lock(&(*owner)->lock);
+        for (struct rt_queue * q = (*owner)->queues; q; q = q->next) {
+            if (&q->amd.hsa_queue == handle) {
+                return HSA_STATUS_SUCCESS;
+            }
+        }
+        pthread_mutex_unlock(&(*owner)->lock);
+    }
+    return handle ? HSA_STATUS_ERROR_INVALID_QUEUE : HSA_STATUS_ERROR_INVALID_ARGUMENT;
+}
+
+hsa_status_t hsa_queue_destroy(hsa_queue_t * handle) {
+    struct rt_agent * agent;
+    hsa_status_t status = lock_owner(handle, &agent);
+    if (status != HSA_STATUS_SUCCESS) {
+        return status;
     }
     struct rt_queue ** link = &agent->queues;
     while (&(*link)->amd.hsa_queue != handle) {
@@ -177,7 +179,7 @@ hsa_status_t hsa_queue_destroy(hsa_queue_t * handle) {
     }
     pthread_mutex_unlock(&agent->lock);
     if (!q->aql || aql_stop(q->aql)) {
-        queue_free(rt, q);
+        queue_free(agent->rt, q);
     } else { // we are in its callback
         pthread_mutex_lock(&agent->lock);
         q->next = agent->orphans;
@@ -188,13 +190,10 @@ hsa_status_t hsa_queue_destroy(hsa_queue_t * handle) {
 }
 
 hsa_status_t hsa_queue_inactivate(hsa_queue_t * handle) {
-    struct rt_runtime * rt = rt_runtime();
-    if (!rt) {
-        return HSA_STATUS_ERROR_NOT_INITIALIZED;
-    }
-    struct rt_agent * agent = handle ? lock_owner(rt, handle) : NULL;
-    if (!agent) {
-        return handle ? HSA_STATUS_ERROR_INVALID_QUEUE : HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    struct rt_agent * agent;
+    hsa_status_t status = lock_owner(handle, &agent);
+    if (status != HSA_STATUS_SUCCESS) {
+        return status;
     }
     struct rt_queue * q = (struct rt_queue *) (void *) handle;
     q->error = HSA_STATUS_ERROR_INVALID_QUEUE;
@@ -208,13 +207,10 @@ hsa_status_t hsa_queue_inactivate(hsa_queue_t * handle) {
 // What of GPU queues is a matter of speed alone is accepted and has no effect.
 
 static hsa_status_t check_gpu_queue(const hsa_queue_t * handle) {
-    struct rt_runtime * rt = rt_runtime();
-    if (!rt) {
-        return HSA_STATUS_ERROR_NOT_INITIALIZED;
-    }
-    struct rt_agent * agent = handle ? lock_owner(rt, handle) : NULL;
-    if (!agent) {
-        return handle ? HSA_STATUS_ERROR_INVALID_QUEUE : HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    struct rt_agent * agent;
+    hsa_status_t status = lock_owner(handle, &agent);
+    if (status != HSA_STATUS_SUCCESS) {
+        return status;
     }
     bool gpu = agent->gpu;
     pthread_mutex_unlock(&agent->lock);
@@ -253,13 +249,10 @@ hsa_status_t emu_queue_info(hsa_queue_t * queue, uint32_t attribute, void * valu
     RT_NEWER(hsa_amd_queue_get_info);
 hsa_status_t emu_queue_info(hsa_queue_t * queue, uint32_t attribute, void * value) {
     enum { AGENT, DOORBELL_ID };
-    struct rt_runtime * rt = rt_runtime();
-    if (!rt) {
-        return HSA_STATUS_ERROR_NOT_INITIALIZED;
-    }
-    struct rt_agent * agent = queue ? lock_owner(rt, queue) : NULL;
-    if (!agent) {
-        return queue ? HSA_STATUS_ERROR_INVALID_QUEUE : HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    struct rt_agent * agent;
+    hsa_status_t status = lock_owner(queue, &agent);
+    if (status != HSA_STATUS_SUCCESS) {
+        return status;
     }
     pthread_mutex_unlock(&agent->lock);
     if (!value || attribute > DOORBELL_ID) {

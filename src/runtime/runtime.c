@@ -153,7 +153,7 @@ static enum status runtime_new(struct rt_runtime ** out, struct error * err) {
     if (st == ST_OK) {
         st = parse_time(rt, err);
     }
-    if (st == ST_OK) { // a mistake is told now, not by the first dispatch
+    if (st == ST_OK) { // a mistake is reported now, not by the first dispatch
         struct emu_clock clock;
         st = emu_clock_get(AIE_ARCH_AIE2, &clock, err);
     }

@@ -156,6 +156,10 @@ struct rt_block {
     void * user_data;
     struct rt_handle * handle;    // of what is mapped
     struct amdxdna_buffer native; // of a NPU of this machine
+    struct {                      // share.c
+        uint64_t dev, ino;        // of the descriptor; 0: there was none
+        uint32_t to;              // bit i: mapped for agent i
+    } exported;
     // Parts of a code object that kernels must not write, as offsets.
     struct {
         uint64_t from, to;

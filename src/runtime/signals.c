@@ -227,9 +227,9 @@ hsa_status_t hsa_amd_signal_value_pointer(hsa_signal_t handle, volatile hsa_sign
 
 // ---- operations ----
 // The interface gives them no way to fail. With a handle that is none ROCr reads and writes
-// whatever lies there; here the caller is told, nothing is touched, and the value counts as 0. All
-// of them use sequential consistency, which satisfies each of the orders and lets rt_signals_wake
-// see every waiter that has not seen the new value.
+// whatever lies there; here the caller gets an error, nothing is touched, and the value counts as
+// 0. All of them use sequential consistency, which satisfies each of the orders and lets
+// rt_signals_wake see every waiter that has not seen the new value.
 
 static amd_signal_t * at(hsa_signal_t handle) {
     enum { TOLD_MOST = 8 };

@@ -145,6 +145,62 @@ hsa_status_t hsa_executable_iterate_program_symbols(
     return status == HSA_STATUS_SUCCESS && !callback ? HSA_STATUS_ERROR_INVALID_ARGUMENT : status;
 }
 
+static hsa_status_t kernel_info(const struct code_symbol * info, bool frozen, uint32_t attribute,
+                                void * value) {
+    switch (attribute) {
+    case HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT:
+        *(uint64_t *) value = frozen ? info->address : 0;
+        return HSA_STATUS_SUCCESS;
+    case HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE:
+        *(uint32_t *) value = info->kernarg_bytes;
+        return HSA_STATUS_SUCCESS;
+    case HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_ALIGNMENT:
+        *(uint32_t *) value = 16;
+        return HSA_STATUS_SUCCESS;
+    case HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE:
+        *(uint32_t *) value = info->group_bytes;
+        return HSA_STATUS_SUCCESS;
+    case HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE:
+        *(uint32_t *) value = info->private_bytes;
+        return HSA_STATUS_SUCCESS;
+    case HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_DYNAMIC_CALLSTACK:
+        *(bool *) value = info->dynamic_stack;
+        return HSA_STATUS_SUCCESS;
+    case HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_CALL_CONVENTION:
+        *(uint32_t *) value = 0;
+        return HSA_STATUS_SUCCESS;
+    default:
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+}
+
+static hsa_status_t variable_info(const struct code_symbol * info, bool frozen, uint32_t attribute,
+                                  void * value) {
+    switch (attribute) {
+    case HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ADDRESS:
+        *(uint64_t *) value = frozen ? info->address : 0;
+        return HSA_STATUS_SUCCESS;
+    case HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ALLOCATION:
+        *(hsa_variable_allocation_t *) value = HSA_VARIABLE_ALLOCATION_AGENT;
+        return HSA_STATUS_SUCCESS;
+    case HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_SEGMENT:
+        *(hsa_variable_segment_t *) value =
+            info->is_readonly ? HSA_VARIABLE_SEGMENT_READONLY : HSA_VARIABLE_SEGMENT_GLOBAL;
+        return HSA_STATUS_SUCCESS;
+    case HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ALIGNMENT:
+        *(uint32_t *) value = (uint32_t) (info->address & -info->address & 0xfff);
+        return HSA_STATUS_SUCCESS;
+    case HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_SIZE:
+        *(uint32_t *) value = (uint32_t) info->size;
+        return HSA_STATUS_SUCCESS;
+    case HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_IS_CONST:
+        *(bool *) value = info->is_readonly;
+        return HSA_STATUS_SUCCESS;
+    default:
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+}
+
 static hsa_status_t symbol_info(const struct rt_symbol * s, uint32_t attribute, void * value) {
     const struct code_symbol * info = &s->info;
     bool frozen = s->loaded->executable->frozen;
@@ -174,57 +230,8 @@ static hsa_status_t symbol_info(const struct rt_symbol * s, uint32_t attribute, 
         *(bool *) value = true;
         return HSA_STATUS_SUCCESS;
     default:
-        break;
-    }
-    if (info->is_kernel) {
-        switch (attribute) {
-        case HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT:
-            *(uint64_t *) value = frozen ? info->address : 0;
-            return HSA_STATUS_SUCCESS;
-        case HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE:
-            *(uint32_t *) value = info->kernarg_bytes;
-            return HSA_STATUS_SUCCESS;
-        case HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_ALIGNMENT:
-            *(uint32_t *) value = 16;
-            return HSA_STATUS_SUCCESS;
-        case HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE:
-            *(uint32_t *) value = info->group_bytes;
-            return HSA_STATUS_SUCCESS;
-        case HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE:
-            *(uint32_t *) value = info->private_bytes;
-            return HSA_STATUS_SUCCESS;
-        case HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_DYNAMIC_CALLSTACK:
-            *(bool *) value = info->dynamic_stack;
-            return HSA_STATUS_SUCCESS;
-        case HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_CALL_CONVENTION:
-            *(uint32_t *) value = 0;
-            return HSA_STATUS_SUCCESS;
-        default:
-            return HSA_STATUS_ERROR_INVALID_ARGUMENT;
-        }
-    }
-    switch (attribute) {
-    case HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ADDRESS:
-        *(uint64_t *) value = frozen ? info->address : 0;
-        return HSA_STATUS_SUCCESS;
-    case HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ALLOCATION:
-        *(hsa_variable_allocation_t *) value = HSA_VARIABLE_ALLOCATION_AGENT;
-        return HSA_STATUS_SUCCESS;
-    case HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_SEGMENT:
-        *(hsa_variable_segment_t *) value =
-            info->is_readonly ? HSA_VARIABLE_SEGMENT_READONLY : HSA_VARIABLE_SEGMENT_GLOBAL;
-        return HSA_STATUS_SUCCESS;
-    case HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ALIGNMENT:
-        *(uint32_t *) value = (uint32_t) (info->address & -info->address & 0xfff);
-        return HSA_STATUS_SUCCESS;
-    case HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_SIZE:
-        *(uint32_t *) value = (uint32_t) info->size;
-        return HSA_STATUS_SUCCESS;
-    case HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_IS_CONST:
-        *(bool *) value = info->is_readonly;
-        return HSA_STATUS_SUCCESS;
-    default:
-        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+        return info->is_kernel ? kernel_info(info, frozen, attribute, value)
+                               : variable_info(info, frozen, attribute, value);
     }
 }
 

@@ -1,5 +1,5 @@
 // timeline: GGML_HSA_TRACE=file.json, what the tiles of emulated NPUs did over modelled time, in
-// the format that Perfetto and chrome://tracing read. The machine tells what is over
+// the format that Perfetto and chrome://tracing read. The machine reports what is over
 // (emu_config.event); its clock stands still while the host hands a batch over and while a PDI is
 // loaded, and the timeline does not: what a dispatch told is kept until its account says how long
 // these took, and then written behind them.

@@ -10,7 +10,7 @@ struct cache {
     uint64_t max;
 };
 
-// Three files and a lock make a kernel; the suffix tells which.
+// Three files and a lock make a kernel; the suffix says which.
 enum cache_part { PART_META, PART_PDI, PART_INSTS, PART_LOCK, CACHE_PARTS };
 extern const char * const cache_suffix[CACHE_PARTS];
 

@@ -201,7 +201,7 @@ static bool value_of(const uint8_t * text, const char * word, const char * want)
     return at && !strncmp(at + strlen(word), want, n) && at[strlen(word) + n] == '\n';
 }
 
-// A kernel by its files alone, without knowing what it computes. *why tells when it is not good.
+// A kernel by its files alone, without knowing what it computes. *why says why it is not good.
 // ST_NO_MEMORY: nothing is known of it.
 static enum status check_kernel(int dir, const struct cache_item * item, const char * identity,
                                 enum cache_state * state, struct error * why) {

@@ -221,7 +221,7 @@ enum status cache_lock(struct cache * c, const struct kernel_spec * spec, struct
     }
     char name[KERNEL_NAME_MAX];
     kernel_name(spec, name);
-    // Of the name, not of the key: two compilers that write one name must not mix their files.
+    // The lock belongs to the name, not to the key: two compilers must not mix the files of a name.
     snprintf(out->name, sizeof out->name, "%s%s", name, cache_suffix[PART_LOCK]);
     st = dir_lock(out->dir, out->name, LOCK_WAIT_MS, &out->fd, err);
     if (st != ST_OK) {

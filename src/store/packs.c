@@ -167,7 +167,7 @@ static_assert(EXPORTED_NAME_MAX <= KERNEL_NAME_MAX, "a name of files fits where 
 
 struct files {
     char name[KERNEL_NAME_MAX];
-    const struct manifest_entry * entry; // NULL: not told by a manifest
+    const struct manifest_entry * entry; // NULL: no manifest names it
 };
 
 // ST_OK, ST_NOT_FOUND, or what is wrong with the manifest when nothing else tells.

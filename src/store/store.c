@@ -577,12 +577,6 @@ static enum store_decoder decoder_of(const struct asked * asked, bool foreign) {
                                                                    : STORE_ANY_DECODER;
 }
 
-static bool has_tasks(const struct asked * asked, bool foreign) {
-    return !foreign && asked->planned &&
-           asked->plan.program == aie_program_for(asked->plan.spec.arch, AIE_LAYOUT_GEMM,
-                                                  KERNEL_OP_TASK_ADD, DTYPE_BF16, false);
-}
-
 // Called with the lock held for an entry in state BUILDING that is ours, and pinned; returns with
 // the lock held.
 static enum status build_entry(struct store * s, struct entry * e, bool may_compile,
@@ -601,8 +595,7 @@ static enum status build_entry(struct store * s, struct entry * e, bool may_comp
                                           .n_insts = found.n_insts,
                                           .us = us_of(e->asked),
                                           .foreign = found.pdi->foreign,
-                                          .decoder = decoder_of(e->asked, found.pdi->foreign),
-                                          .tasks = has_tasks(e->asked, found.pdi->foreign)};
+                                          .decoder = decoder_of(e->asked, found.pdi->foreign)};
         e->state = ENTRY_READY;
         e->bytes += found.n_insts * sizeof *found.insts;
         free(e->error);

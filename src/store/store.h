@@ -30,7 +30,6 @@ struct store_kernel { // lives until store_put, at least
     // though it may be equal; and it is sent as it was verified.
     bool foreign;
     enum store_decoder decoder;
-    bool tasks; // its PDI is one of products, and has tasks beside them (aie/ops/tasks/tasks.h)
 };
 
 struct store_stats {

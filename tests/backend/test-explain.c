@@ -94,6 +94,14 @@ static struct ggml_tensor * odd_head(bool fault) {
     return attention(GGML_TYPE_F16, fault ? 100 : 64, 256);
 }
 
+// Blocks of q5_0 become bf16 by twos.
+static struct ggml_tensor * odd_blocks(bool fault) {
+    int64_t keys = fault ? 113 : 114;
+    struct ggml_tensor * q = ggml_new_tensor_4d(ctx, GGML_TYPE_F32, 32, 1, 4, 1);
+    struct ggml_tensor * k = ggml_new_tensor_4d(ctx, GGML_TYPE_Q5_0, 32, keys, 1, 1);
+    return ggml_flash_attn_ext(ctx, q, k, k, NULL, 0.125f, 0.0f, 0.0f);
+}
+
 static struct ggml_tensor * precise(bool fault) {
     return fault ? attention(GGML_TYPE_F16, 64, 256)
                  : ggml_mul_mat(ctx, floats(256, 64), floats(256, 32));
@@ -120,7 +128,10 @@ static const struct {
     {"",
      long_row,
      {"RMS_NORM f32[4194304]", "rows of 4194304 elements are too long", "which takes "}},
-    {"", key_type, {"FLASH_ATTN_EXT ", "nvfp4[64,256,8]", "keys and values are f32"}},
+    {"",
+     key_type,
+     {"FLASH_ATTN_EXT ", "nvfp4[64,256,8]", "no core unpacks keys or values of nvfp4"}},
+    {"", odd_blocks, {"q5_0[32,113]", "in runs of 3616 numbers, no multiple of 64"}},
     {"",
      long_sum,
      {"CROSS_ENTROPY_LOSS f32[32000,4096]", "us at the lowest clock", "at most 33000 us"}},

@@ -113,10 +113,10 @@ static struct ggml_tensor * cache(struct ggml_context * ctx, struct ggml_tensor 
     return ggml_add(ctx, ggml_cast(ctx, t, GGML_TYPE_F32), a);
 }
 
-// Keys in blocks of 256 are the CPU's.
+// Keys of numbers of two bits, which no core unpacks, are the CPU's.
 static struct ggml_tensor * attention(struct ggml_context * ctx, struct ggml_tensor * a,
                                       struct ggml_tensor * b) {
-    struct ggml_tensor * k = ggml_cast(ctx, b, GGML_TYPE_Q4_K);
+    struct ggml_tensor * k = ggml_cast(ctx, b, GGML_TYPE_TQ2_0);
     struct ggml_tensor * t = ggml_flash_attn_ext(ctx, a, k, k, NULL, 0.1f, 0, 0);
     return ggml_add(ctx, t, t);
 }

@@ -81,13 +81,13 @@ static void had(void ** state) {
     struct order order = order_of(w.graph, &grouping);
     int index;
     assert_ptr_equal(order_next(&order, &index), w.products[0]);
-    struct order_run run = order_run(&order, index);
+    struct order_run run = order_run(&order, index, ORDER_RUN);
     assert_int_equal(run.n, ORDER_RUN);
     assert_ptr_equal(run.nodes[0], w.products[0]);
     assert_ptr_equal(run.nodes[1], w.between[0]);
     assert_ptr_equal(run.nodes[2], w.products[1]);
     assert_ptr_equal(order_next(&order, &index), w.products[1]);
-    run = order_run(&order, 0);
+    run = order_run(&order, 0, ORDER_RUN);
     assert_ptr_equal(run.nodes[2], w.between[1]);
     order_had(&order, 1);
     assert_ptr_equal(order_next(&order, &index), w.products[2]);
@@ -137,7 +137,7 @@ static void joins(void ** state) {
         struct order order = order_of(graph, &plain);
         int index;
         assert_ptr_equal(order_next(&order, &index), first);
-        struct order_run run = order_run(&order, index);
+        struct order_run run = order_run(&order, index, ORDER_RUN);
         assert_int_equal(run.n, ORDER_RUN);
         assert_ptr_equal(run.nodes[1], second); // the view between is none that is computed
         if (c->third_is_early) {

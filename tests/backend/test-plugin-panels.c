@@ -285,6 +285,33 @@ static void views(void ** state) {
     }
 }
 
+// Rows so long that a memtile has room for few of b: k is taken by parts, of whole chunks, for more
+// of b at once, and their sums are added. What stands around the product keeps it on its PDI.
+static void parts_of_k(void ** state) {
+    (void) state;
+    enum { K = 8192, M = 64, AROUND = 2 };
+    static const struct {
+        int64_t rows;
+        uint64_t kernels[2]; // on aie2: parts of 4096 by 12 rows; on aie2p: 4 rows, of 2048 by 16
+    } cases[] = {{12, {3, 3}}, {32, {9, 14}}};
+    bool aie2p = !strcmp(getenv("GGML_HSA_EMULATE"), "aie2p");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct world w = world_new();
+        struct ggml_tensor * a = ggml_new_tensor_2d(w.weights, GGML_TYPE_Q4_0, K, M);
+        struct ggml_tensor * x = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, K, cases[i].rows);
+        struct ggml_tensor * product = ggml_mul_mat(w.ctx, a, ggml_scale(w.ctx, x, 0.5f));
+        world_alloc(&w, ggml_scale(w.ctx, product, 2));
+        fill(a, 9);
+        fill(x, 10);
+        assert_true(is_in_panels(a));
+        uint64_t before = stats().dispatches;
+        world_compute(&w);
+        check_product(product, TOLERANCE_BF16);
+        assert_int_equal(stats().dispatches - before, cases[i].kernels[aie2p] + AROUND);
+        world_free(&w);
+    }
+}
+
 // A node that is no product, by whoever computes it.
 static void duplicated(void ** state) {
     (void) state;
@@ -458,6 +485,7 @@ int main(void) {
         cmocka_unit_test(precise),
         cmocka_unit_test(looked_up),
         cmocka_unit_test(views),
+        cmocka_unit_test(parts_of_k),
         cmocka_unit_test(duplicated),
         cmocka_unit_test(caches_stay),
         cmocka_unit_test(streams_share_weights),

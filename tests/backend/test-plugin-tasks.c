@@ -75,7 +75,7 @@ static void one_pdi(void ** state) {
     (void) state;
     static const struct {
         int64_t embd, ff, tokens;
-    } cases[] = {{128, 192, 33}, {320, 640, 18}, {64, 128, 64}};
+    } cases[] = {{128, 192, 33}, {320, 640, 18}, {64, 128, 64}, {256, 512, 512}}; // whole tiles
     bool loaded = false;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct layer l = layer_new(cases[i].embd, cases[i].ff, cases[i].tokens);

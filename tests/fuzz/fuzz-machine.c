@@ -74,6 +74,47 @@ int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
     return 0;
 }
 
+// A memtile that sends control packets to itself, out of its memory: one that writes four words,
+// one that reads them, and the way of the answer.
+static void packet_seed(uint8_t ** data, size_t * size) {
+    enum { MEM = 1, SEND = 1, BACK = 2 };
+    static const uint32_t packets[] = {0x00300400, 1, 2, 3, 4, 0x02700400}; // odd parity
+    static const uint32_t bds[][8] = {
+        {5u | 1u << 31 | SEND << 23, 0x20000 | 1u << 19 | 1u << 20, 0, 0, 0, 0, 0, 1u << 31},
+        {1u | 1u << 31 | SEND << 23, 0x20005, 0, 0, 0, 0, 0, 1u << 31},
+        {5, 0x20200, 0, 0, 0, 0, 0, 1u << 31}};
+    struct cdo c;
+    struct txn t;
+    uint8_t * pdi;
+    uint32_t * insts;
+    size_t pdi_size, n;
+    cdo_begin(&c);
+    cdo_block_write(&c, image_addr(0, MEM, 0), packets, sizeof packets / 4);
+    cdo_block_write(&c, image_addr(0, MEM, MEM_BD), bds[0], sizeof bds / 4);
+    cdo_write(&c, image_addr(0, MEM, MEM_SLAVE), 0xc0000000); // MM2S0 to the control port
+    cdo_write(&c, image_addr(0, MEM, MEM_SLAVE_SLOT), SEND << 24 | 0x1f0101);
+    cdo_write(&c, image_addr(0, MEM, MEM_MASTER + 4 * 6), 0xc0000009);
+    cdo_write(&c, image_addr(0, MEM, MEM_SLAVE + 4 * 6), 0xc0000000); // and from there to S2MM0
+    cdo_write(&c, image_addr(0, MEM, MEM_SLAVE_SLOT + 0x10 * 6), BACK << 24 | 0x1f0102);
+    cdo_write(&c, image_addr(0, MEM, MEM_MASTER), 0xc000000a);
+    cdo_write(&c, image_addr(0, MEM, MEM_S2MM_QUEUE), 2);
+    cdo_write(&c, image_addr(0, MEM, MEM_MM2S_QUEUE), 0);
+    txn_begin(&t, 1, (int) txn_generation(ARCH));
+    txn_write(&t, image_addr(0, MEM, MEM_LOCK), 1);
+    if (pdi_write(&c, 1, &pdi, &pdi_size, NULL) != ST_OK ||
+        txn_end(&t, &insts, &n, NULL) != ST_OK) {
+        abort();
+    }
+    cdo_free(&c);
+    join_bare(pdi, (uint8_t *) insts, n * 4, data, size);
+    free(pdi);
+    free(insts);
+}
+
 bool fuzz_seed(int i, uint8_t ** data, size_t * size) {
-    return dispatch_seed(i, data, size);
+    if (i == 0) {
+        packet_seed(data, size);
+        return true;
+    }
+    return dispatch_seed(i - 1, data, size);
 }

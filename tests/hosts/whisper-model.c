@@ -1,16 +1,18 @@
-// whisper-model MODEL WAV: a tiny model of speech in whisper.cpp's file format, and two seconds of
-// sound for it. The model is whisper's English one in all but size: two layers of 64 each way, f16
-// weights as in the files that people have. The numbers come from a generator with a fixed seed, so
-// that the files are the same everywhere. Of the words only every 997th can be said, the other rows
-// of the embedding are zeros, so that the likeliest word is clearly the likeliest; and the model
-// falls silent after WORDS_SAID, for it would else write until its context is full: behind them
-// positions have the direction of the token that ends a text.
+// whisper-model MODEL WAV [STEPS]: a tiny model of speech in whisper.cpp's file format, and two
+// seconds of sound for it. The model is whisper's English one in all but size: two layers of 64
+// each way, f16 weights as in the files that people have. The numbers come from a generator with a
+// fixed seed, so that the files are the same everywhere. Of the words only every 997th can be said,
+// the other rows of the embedding are zeros, so that the likeliest word is clearly the likeliest;
+// and the model falls silent after WORDS_SAID, for it would else write until its context is full:
+// behind them positions have the direction of the token that ends a text. STEPS of sound are 1,500,
+// the 30 seconds that every model hears, unless told.
 #include "ggml.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -33,6 +35,7 @@ typedef enum { F32, F16 } type_t; // their numbers in the file
 
 static FILE * out;
 static uint32_t seed = 1;
+static int steps = AUDIO_CONTEXT;
 
 static float next(float size) { // even between -size and size
     seed = seed * 1664525u + 1013904223u;
@@ -166,8 +169,8 @@ static void embedding(void) {
 // ---- the two files ----
 
 static void model(void) {
-    static const int32_t sizes[] = {VOCAB, AUDIO_CONTEXT, STATE,  HEADS, LAYERS, TEXT_CONTEXT,
-                                    STATE, HEADS,         LAYERS, MELS,  F16};
+    const int32_t sizes[] = {VOCAB, steps, STATE,  HEADS, LAYERS, TEXT_CONTEXT,
+                             STATE, HEADS, LAYERS, MELS,  F16};
     put_int(0x67676d6c);
     put(sizes, sizeof sizes);
     put_int(MELS);
@@ -185,7 +188,7 @@ static void model(void) {
         put_int((int32_t) strlen(word));
         put_text(word);
     }
-    numbers("encoder.positional_embedding", F32, 2, STATE, AUDIO_CONTEXT, 1, 0, 0.5f);
+    numbers("encoder.positional_embedding", F32, 2, STATE, steps, 1, 0, 0.5f);
     convolution("encoder.conv1", MELS);
     convolution("encoder.conv2", STATE);
     norm("encoder.ln_post");
@@ -234,8 +237,11 @@ static void sound(void) {
 
 int main(int argc, char ** argv) {
     static void (*const write[])(void) = {model, sound};
-    if (argc != 3 || argv[1][0] == '-') {
-        fprintf(stderr, "usage: whisper-model MODEL WAV\n");
+    if (argc == 4) {
+        steps = atoi(argv[3]);
+    }
+    if (argc < 3 || argc > 4 || argv[1][0] == '-' || steps < 1 || steps > AUDIO_CONTEXT) {
+        fprintf(stderr, "usage: whisper-model MODEL WAV [STEPS]\n");
         return 2;
     }
     for (int i = 0; i < 2; i++) {

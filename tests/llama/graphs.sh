@@ -6,7 +6,9 @@
 # when the text is not the CPU's.
 #
 #   TOKENS=24            how many are generated
-#   ARCHITECTURES="..."  which
+#   ARCHITECTURES="..."  which; what has a slash is a file, a model of one's own
+#   TYPES="Q8_0 F16"     each model is quantized so before; the text is to be the CPU's with the same file
+#   PROMPT=bade
 #   FLASH=auto           on or off: flash attention
 #   CACHE=f16            the type of keys and values in the cache, such as q8_0
 #
@@ -24,6 +26,16 @@ if [ ! -x "$bin/llama-completion" ]; then
     echo "skipped: no llama.cpp in $bin; \`make llama\` builds it"
     exit 77
 fi
+for each in ${ARCHITECTURES:-}; do
+    case $each in
+    */*)
+        if [ ! -r "$each" ]; then
+            echo "skipped: there is no model '$each'"
+            exit 77
+        fi
+        ;;
+    esac
+done
 export GGML_HSA_EMULATE="${GGML_HSA_EMULATE-aie2}" GGML_HSA_HOST_FALLBACK=0
 case $GGML_HSA_EMULATE in
 gfx*)
@@ -45,27 +57,52 @@ run() {
     out=$work/$1
     file=$2
     shift 2
-    for attempt in 1 2 3 4 5 6 7 8 9 10; do
-        "$bin/llama-completion" -m "$file" -p "bade" -n "${TOKENS:-24}" --temp 0 -no-cnv -fa "${FLASH:-auto}" -t 1 \
+    attempt=0
+    while [ $((attempt += 1)) -le 60 ]; do # the CPU's take a tenth of a second
+        "$bin/llama-completion" -m "$file" -p "${PROMPT:-bade}" -n "${TOKENS:-24}" --temp 0 -no-cnv -fa "${FLASH:-auto}" -t 1 \
             -ctk "${CACHE:-f16}" -ctv "${CACHE:-f16}" "$@" \
             </dev/null >"$out.txt" 2>"$out.log" || return 1
         ! grep -a -q 'graphs reused' "$out.log" || return 0
     done
-    echo "graphs.sh: llama-completion lost the end of its log $attempt times" >&2
+    echo "graphs.sh: llama-completion lost the end of its log 60 times" >&2
     return 1
 }
 
-printf '%-10s %8s %8s %8s %-24s %s\n' model splits nodes "of them" "not on the device" text
-for arch in ${ARCHITECTURES:-llama qwen2 qwen3 qwen3moe gemma2 gemma3}; do
-    model=$work/$arch.gguf
-    "$tiny" "$model" "$arch"
+# model <architecture or file> <type>: $model is a file with it, $label its name in the table.
+model() {
+    label=$1
+    model=$work/$1.gguf
+    case $1 in
+    */*)
+        label=${1##*/}
+        label=${label%.gguf}
+        model=$1
+        ;;
+    *) "$tiny" "$model" "$1" ;;
+    esac
+    [ "$2" != as-it-is ] || return 0
+    label="$label $2"
+    if ! "$bin/llama-quantize" --allow-requantize "$model" "$work/quantized.gguf" "$2" >"$work/quantize.log" 2>&1; then
+        tail -n 5 "$work/quantize.log" >&2
+        return 1
+    fi
+    model=$work/quantized.gguf
+}
+
+# A line of the table: <architecture or file> <type>.
+one() {
+    if ! model "$1" "$2"; then
+        echo "graphs.sh: llama-quantize cannot make $2 of $1" >&2
+        failed=1
+        return 0
+    fi
     if ! (unset GGML_BACKEND_PATH && run cpu "$model" -ngl 0 --device none) ||
         ! (export GGML_BACKEND_PATH="$plugin" && run hsa "$model" -ngl 99 --device HSA0 &&
             export GGML_SCHED_DEBUG=2 TOKENS=2 && run nodes "$model" -ngl 99 --device HSA0 -v); then
         tail -n 5 "$work"/*.log >&2
-        echo "graphs.sh: llama-completion failed with $arch" >&2
+        echo "graphs.sh: llama-completion failed with $label" >&2
         failed=1
-        continue
+        return 0
     fi
     # The last graph that was divided; views and such are no work.
     grep -a -E ' D node #[ 0-9]+\(|SPLIT #[0-9]' "$work/nodes.log" | awk '
@@ -85,9 +122,18 @@ for arch in ${ARCHITECTURES:-llama qwen2 qwen3 qwen3moe gemma2 gemma3}; do
     { read -r splits && read -r nodes && read -r away && read -r names; } <"$work/seen" || names=
     text=same
     cmp -s "$work/cpu.txt" "$work/hsa.txt" || text="DIFFERENT from the CPU's"
-    printf '%-10s %8d %8d %8d %-24s %s\n' "$arch" "$splits" "$nodes" "$away" "$names" "$text"
+    printf "%-${width}s %8d %8d %8d %-24s %s\n" "$label" "$splits" "$nodes" "$away" "$names" "$text"
     if [ "$nodes" = 0 ] || [ "$splits" != $((1 + away)) ] || [ "$text" != same ] || { [ "$away" != 0 ] && [ "$names" != "GET_ROWS embd" ]; }; then
         failed=1
     fi
+}
+
+width=10
+[ -z "${TYPES:-}" ] || width=18
+printf "%-${width}s %8s %8s %8s %-24s %s\n" model splits nodes "of them" "not on the device" text
+for each in ${ARCHITECTURES:-llama qwen2 qwen3 qwen3moe gemma2 gemma3}; do
+    for type in ${TYPES:-as-it-is}; do
+        one "$each" "$type"
+    done
 done
 exit $failed

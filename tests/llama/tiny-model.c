@@ -2,11 +2,11 @@
 // llama-wide is llama with half as many heads that are twice as wide, as quantized caches want
 // them. The architecture is llama's unless told, two layers of 64; the others are there for their
 // graphs. Where an architecture mixes kinds of layers, the first is recurrent and the second has
-// attention. The numbers come from a generator with a fixed seed, so that the file is the same
-// everywhere. Random weights alone would make every next token a toss-up that the last bits decide;
-// here each token's row of the output is the embedding of the one before it in a cycle, and the
-// layers add to that: the likeliest token is clearly the likeliest, and every layer is computed to
-// find it.
+// attention; falcon-h1 has both in each. The numbers come from a generator with a fixed seed, so
+// that the file is the same everywhere. Random weights alone would make every next token a toss-up
+// that the last bits decide; here each token's row of the output is the embedding of the one before
+// it in a cycle, and the layers add to that: the likeliest token is clearly the likeliest, and
+// every layer is computed to find it.
 #include "ggml.h"
 #include "gguf.h"
 
@@ -16,15 +16,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef TINY_WIDTH // 256 is the least of which a row can be of the types with blocks of that many
+#    define TINY_WIDTH 64
+#endif
+
 enum {
-    EMBD = 64,
+    EMBD = TINY_WIDTH,
     LAYERS = 2,
     HEADS = 4,
     KV_HEADS = 2,
-    FFN = 128,
+    FFN = 2 * EMBD,
     EXPERTS = 8,
     EXPERTS_USED = 2,
-    EXPERT_FFN = 64,
+    EXPERT_FFN = EMBD,
     CONTEXT = 512,
     // Of what is recurrent: a convolution, and heads with a state each.
     CONV = 4,
@@ -99,7 +103,7 @@ static void put_vocabulary(struct gguf_context * g) {
 
 // What numbers a weight has, by the last part of its name.
 static float number_for(const char * name, float size) {
-    bool factor = strstr(name, ".weight") && (strstr(name, "norm") || strstr(name, "_ln"));
+    bool factor = !strstr(name, ".bias") && (strstr(name, "norm") || strstr(name, "_ln"));
     bool decay = strstr(name, "ssm_a"); // below zero, or states would grow
     return factor  ? 1.0f + random_float(0.25f)
            : decay ? -1.0f + random_float(0.5f)
@@ -152,10 +156,14 @@ enum {
     GRANITE = 512,
     RWKV7 = 1024,
     BERT = 2048,
-    ALL = 4095,
+    FALCON = 4096,
+    JAMBA = 8192,
+    LFM2 = 16384,
+    ALL = 32767,
     MIXED = QWEN3MOE | GPT_OSS | QWEN3NEXT,                     // of experts
     ATTENTIVE = ALL & ~(MAMBA2 | RWKV7),                        // in the second layer at least
-    HYBRID = QWEN3NEXT | GRANITE,                               // not in the first
+    HYBRID = QWEN3NEXT | GRANITE | JAMBA | LFM2,                // not in the first
+    SCANNED = MAMBA2 | GRANITE | FALCON,                        // by heads
     PLAIN = LLAMA | QWEN2 | QWEN3 | QWEN3MOE | GEMMA2 | GEMMA3, // llama's figures and norms
 };
 
@@ -165,7 +173,8 @@ static const struct {
 } architectures[] = {{"llama", LLAMA},           {"qwen2", QWEN2},         {"qwen3", QWEN3},
                      {"qwen3moe", QWEN3MOE},     {"gemma2", GEMMA2},       {"gemma3", GEMMA3},
                      {"gpt-oss", GPT_OSS},       {"qwen3next", QWEN3NEXT}, {"mamba2", MAMBA2},
-                     {"granitehybrid", GRANITE}, {"rwkv7", RWKV7},         {"bert", BERT}};
+                     {"granitehybrid", GRANITE}, {"rwkv7", RWKV7},         {"bert", BERT},
+                     {"falcon-h1", FALCON},      {"jamba", JAMBA},         {"lfm2", LFM2}};
 enum { N_ARCHITECTURES = sizeof architectures / sizeof architectures[0] };
 
 struct weight {
@@ -190,7 +199,8 @@ static const struct weight with_attention[] = {
 };
 
 static const struct weight behind[] = {
-    {PLAIN | GRANITE, "ffn_norm.weight", EMBD, 0, 0, 0},
+    {PLAIN | GRANITE | JAMBA | LFM2, "ffn_norm.weight", EMBD, 0, 0, 0},
+    {FALCON, "ffn_norm", EMBD, 0, 0, 0},
     {PLAIN & ~QWEN3MOE, "ffn_gate.weight", EMBD, FFN, 0, 0.15f},
     {PLAIN & ~QWEN3MOE, "ffn_up.weight", EMBD, FFN, 0, 0.15f},
     {PLAIN & ~QWEN3MOE, "ffn_down.weight", FFN, EMBD, 0, 0.25f},
@@ -218,9 +228,9 @@ static const struct weight behind[] = {
     {QWEN3NEXT, "ffn_gate_shexp.weight", EMBD, EXPERT_FFN, 0, 0.15f},
     {QWEN3NEXT, "ffn_up_shexp.weight", EMBD, EXPERT_FFN, 0, 0.15f},
     {QWEN3NEXT, "ffn_down_shexp.weight", EXPERT_FFN, EMBD, 0, 0.25f},
-    {GRANITE, "ffn_gate.weight", EMBD, FFN, 0, 0.15f},
-    {GRANITE | BERT, "ffn_up.weight", EMBD, FFN, 0, 0.15f},
-    {GRANITE | BERT, "ffn_down.weight", FFN, EMBD, 0, 0.25f},
+    {GRANITE | FALCON | JAMBA | LFM2, "ffn_gate.weight", EMBD, FFN, 0, 0.15f},
+    {GRANITE | FALCON | JAMBA | LFM2 | BERT, "ffn_up.weight", EMBD, FFN, 0, 0.15f},
+    {GRANITE | FALCON | JAMBA | LFM2 | BERT, "ffn_down.weight", FFN, EMBD, 0, 0.25f},
     {BERT, "attn_output_norm.weight", EMBD, 0, 0, 0},
     {BERT, "attn_output_norm.bias", EMBD, 0, 0, 0.1f},
     {BERT, "ffn_up.bias", FFN, 0, 0, 0.1f},
@@ -257,14 +267,28 @@ static const struct weight behind[] = {
 };
 
 static const struct weight recurrent[] = {
-    {MAMBA2 | GRANITE, "ssm_in.weight", EMBD, SSM_INNER + SSM_CONVOLVED + SSM_HEADS, 0, 0.2f},
-    {MAMBA2 | GRANITE, "ssm_conv1d.weight", CONV, SSM_CONVOLVED, 0, 0.5f},
-    {MAMBA2 | GRANITE, "ssm_conv1d.bias", SSM_CONVOLVED, 0, 0, 0.1f},
-    {ALL, "ssm_dt.bias", SSM_HEADS, 0, 0, 0.5f},
-    {MAMBA2 | GRANITE, "ssm_a", 1, SSM_HEADS, 0, 0},
-    {MAMBA2 | GRANITE, "ssm_d", 1, SSM_HEADS, 0, 1},
-    {MAMBA2 | GRANITE, "ssm_norm.weight", SSM_INNER, 1, 0, 0},
-    {MAMBA2 | GRANITE, "ssm_out.weight", SSM_INNER, EMBD, 0, 0.25f},
+    {SCANNED, "ssm_in.weight", EMBD, SSM_INNER + SSM_CONVOLVED + SSM_HEADS, 0, 0.2f},
+    {SCANNED, "ssm_conv1d.weight", CONV, SSM_CONVOLVED, 0, 0.5f},
+    {SCANNED, "ssm_conv1d.bias", SSM_CONVOLVED, 0, 0, 0.1f},
+    {SCANNED | QWEN3NEXT, "ssm_dt.bias", SSM_HEADS, 0, 0, 0.5f},
+    {SCANNED, "ssm_a", 1, SSM_HEADS, 0, 0},
+    {SCANNED, "ssm_d", 1, SSM_HEADS, 0, 1},
+    {SCANNED, "ssm_norm.weight", SSM_INNER, 1, 0, 0},
+    {SCANNED | JAMBA, "ssm_out.weight", SSM_INNER, EMBD, 0, 0.25f},
+    {JAMBA, "ssm_in.weight", EMBD, 2 * SSM_INNER, 0, 0.2f},
+    {JAMBA, "ssm_conv1d.weight", CONV, SSM_INNER, 0, 0.5f},
+    {JAMBA, "ssm_conv1d.bias", SSM_INNER, 0, 0, 0.1f},
+    {JAMBA, "ssm_x.weight", SSM_INNER, SSM_HEADS + 2 * STATE, 0, 0.2f},
+    {JAMBA, "ssm_dt_norm.weight", SSM_HEADS, 0, 0, 0},
+    {JAMBA, "ssm_dt.weight", SSM_HEADS, SSM_INNER, 0, 0.2f},
+    {JAMBA, "ssm_dt.bias", SSM_INNER, 0, 0, 0.5f},
+    {JAMBA, "ssm_b_norm.weight", STATE, 0, 0, 0},
+    {JAMBA, "ssm_c_norm.weight", STATE, 0, 0, 0},
+    {JAMBA, "ssm_a", STATE, SSM_INNER, 0, 0},
+    {JAMBA, "ssm_d", SSM_INNER, 0, 0, 1},
+    {LFM2, "shortconv.conv.weight", CONV, EMBD, 0, 0.5f},
+    {LFM2, "shortconv.in_proj.weight", EMBD, 3 * EMBD, 0, 0.2f},
+    {LFM2, "shortconv.out_proj.weight", EMBD, EMBD, 0, 0.25f},
     {QWEN3NEXT, "attn_qkv.weight", EMBD, 2 * DELTA_KEYS + DELTA_VALUES, 0, 0.2f},
     {QWEN3NEXT, "attn_gate.weight", EMBD, DELTA_VALUES, 0, 0.2f},
     {QWEN3NEXT, "ssm_conv1d.weight", CONV, 2 * DELTA_KEYS + DELTA_VALUES, 0, 0.5f},
@@ -275,12 +299,12 @@ static const struct weight recurrent[] = {
 };
 
 static const struct weight attention_of_hybrids[] = {
-    {QWEN3NEXT, "attn_q_norm.weight", HEAD, 0, 0, 0},
-    {QWEN3NEXT, "attn_k_norm.weight", HEAD, 0, 0, 0},
+    {QWEN3NEXT | LFM2, "attn_q_norm.weight", HEAD, 0, 0, 0},
+    {QWEN3NEXT | LFM2, "attn_k_norm.weight", HEAD, 0, 0, 0},
 };
 
 static const struct weight outside[] = {
-    {RWKV7 | BERT, "token_embd_norm.weight", EMBD, 0, 0, 0},
+    {RWKV7 | BERT | LFM2, "token_embd_norm.weight", EMBD, 0, 0, 0},
     {RWKV7 | BERT, "token_embd_norm.bias", EMBD, 0, 0, 0.1f},
     {RWKV7, "output_norm.bias", EMBD, 0, 0, 0.1f},
     {BERT, "token_types.weight", EMBD, 2, 0, 0.5f},
@@ -293,8 +317,10 @@ static void put_rows(struct ggml_context * ctx, struct gguf_context * g, int arc
         char name[64];
         snprintf(name, sizeof name, layer < 0 ? "%.0d%s" : "blk.%d.%s", layer < 0 ? 0 : layer,
                  rows[i].name);
+        // Wider layers add more numbers, and are to add no more to what they are given.
+        float size = rows[i].size * (rows[i].rows ? sqrtf(64.0f / EMBD) : 1.0f);
         if (rows[i].of & architecture) {
-            add(ctx, g, rows[i].columns, rows[i].rows, rows[i].experts, rows[i].size, name);
+            add(ctx, g, rows[i].columns, rows[i].rows, rows[i].experts, size, name);
         }
     }
 }
@@ -308,16 +334,17 @@ static void put_weights(struct ggml_context * ctx, struct gguf_context * g, int 
     if (!shared && architecture != BERT) {
         link_words(embd, add(ctx, g, EMBD, VOCAB, 0, 1.0f, "output.weight"));
     }
-    if (architecture != BERT) {
+    if (architecture != BERT && architecture != LFM2) {
         add(ctx, g, EMBD, 0, 0, 0, "output_norm.weight");
     }
     PUT(outside, -1);
     for (int layer = 0; layer < LAYERS; layer++) {
-        bool recurs = architecture == MAMBA2 || ((architecture & HYBRID) && layer == 0);
+        bool recurs = (architecture & (MAMBA2 | FALCON)) || ((architecture & HYBRID) && layer == 0);
         PUT(every_layer, layer);
         if (recurs) {
             PUT(recurrent, layer);
-        } else {
+        }
+        if (!recurs || architecture == FALCON) {
             PUT(with_attention, layer);
             PUT(attention_of_hybrids, layer);
         }
@@ -336,7 +363,7 @@ static void put_figures(struct gguf_context * g, const char * name, int architec
         {ALL, "block_count", LAYERS},
         {ALL & ~MAMBA2, "feed_forward_length", FFN},
         {ATTENTIVE, "attention.head_count", HEADS},
-        {ATTENTIVE & ~GRANITE, "attention.head_count_kv", KV_HEADS},
+        {ATTENTIVE & ~(GRANITE | JAMBA | LFM2), "attention.head_count_kv", KV_HEADS},
         {ATTENTIVE & ~(LLAMA | BERT), "attention.key_length", EMBD / HEADS},
         {ATTENTIVE & ~(LLAMA | BERT), "attention.value_length", EMBD / HEADS},
         {ATTENTIVE & ~BERT, "rope.dimension_count", EMBD / HEADS},
@@ -346,11 +373,12 @@ static void put_figures(struct gguf_context * g, const char * name, int architec
         {GEMMA2 | GEMMA3 | GPT_OSS, "attention.sliding_window", 64},
         {QWEN3NEXT, "expert_shared_feed_forward_length", EXPERT_FFN},
         {QWEN3NEXT, "full_attention_interval", 2},
-        {MAMBA2 | HYBRID, "ssm.conv_kernel", CONV},
-        {MAMBA2 | HYBRID, "ssm.state_size", STATE},
-        {MAMBA2 | HYBRID, "ssm.time_step_rank", SSM_HEADS},
-        {MAMBA2 | GRANITE, "ssm.inner_size", SSM_INNER},
-        {MAMBA2 | GRANITE, "ssm.group_count", 1},
+        {SCANNED | QWEN3NEXT | JAMBA, "ssm.conv_kernel", CONV},
+        {SCANNED | QWEN3NEXT | JAMBA, "ssm.state_size", STATE},
+        {SCANNED | QWEN3NEXT | JAMBA, "ssm.time_step_rank", SSM_HEADS},
+        {SCANNED | JAMBA, "ssm.inner_size", SSM_INNER},
+        {SCANNED, "ssm.group_count", 1},
+        {LFM2, "shortconv.l_cache", CONV},
         {QWEN3NEXT, "ssm.inner_size", DELTA_VALUES},
         {QWEN3NEXT, "ssm.group_count", DELTA_KEYS / STATE},
         {RWKV7, "wkv.head_size", WKV_HEAD},
@@ -374,10 +402,10 @@ static void put_figures(struct gguf_context * g, const char * name, int architec
     if (architecture == GEMMA2) {
         gguf_set_val_f32(g, "gemma2.attn_logit_softcapping", 50);
         gguf_set_val_f32(g, "gemma2.final_logit_softcapping", 30);
-    } else if (architecture == GRANITE) { // a layer without heads of keys is recurrent
+    } else if (architecture & (GRANITE | JAMBA | LFM2)) { // without heads of keys: recurrent
         static const int32_t heads[LAYERS] = {0, KV_HEADS};
-        gguf_set_arr_data(g, "granitehybrid.attention.head_count_kv", GGUF_TYPE_INT32, heads,
-                          LAYERS);
+        snprintf(key, sizeof key, "%s.attention.head_count_kv", name);
+        gguf_set_arr_data(g, key, GGUF_TYPE_INT32, heads, LAYERS);
     } else if (architecture == BERT) {
         gguf_set_val_bool(g, "bert.attention.causal", false);
         gguf_set_val_u32(g, "tokenizer.ggml.token_type_count", 2);
@@ -410,7 +438,7 @@ int main(int argc, char ** argv) {
         fprintf(out, " llama-wide\n");
         return help ? 0 : 2;
     }
-    struct ggml_init_params params = {.mem_size = (size_t) 16 << 20};
+    struct ggml_init_params params = {.mem_size = (size_t) 64 << 20};
     struct ggml_context * ctx = ggml_init(params);
     struct gguf_context * g = gguf_init_empty();
     gguf_set_val_str(g, "general.architecture", name);

@@ -1,6 +1,6 @@
 // token BACKENDS MODEL DEVICE CONTEXT: what a token costs on an emulated NPU when llama.cpp's
 // library itself computes it: kernels, dispatches, loads of PDIs and nanoseconds of the model's
-// clock. A few tokens come before it, so that what it needs is loaded and planned. llama.cpp's
+// clock. Five tokens come before it, so that what it needs is loaded and planned. llama.cpp's
 // attention looks at 256 tokens of the cache at least, however few are in it: with a CONTEXT of 256
 // the token is one at that context. BACKENDS is the directory of ggml's.
 #include "ggml-hsa.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BEFORE = 8, FIRST_WORD = 259, WORDS = 240 };
+enum { BEFORE = 5, FIRST_WORD = 259, WORDS = 240 };
 
 static int fail(const char * what, const char * name) {
     fprintf(stderr, "token: %s: %s\n", what, name);

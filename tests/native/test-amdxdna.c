@@ -6,8 +6,10 @@
 #include "aie/aie.h"
 #include "amdxdna/amdxdna.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ELEMENTS = 1024, BYTES = 4 * ELEMENTS, PLACE = 32 << 10, CHUNK = 64 << 20 };
 
@@ -102,6 +104,15 @@ static void test_buffers(void ** state) {
     assert_int_equal((uintptr_t) dev.host % CHUNK, dev.device - 0x04000000);
     memset(dev.host, 7, 100);
     memset(share.host, 7, 5000);
+    // For another driver: what has pages of its own, and not the heap.
+    int fd = -1;
+    must(amdxdna_buffer_export(d, &share, &fd, &err), &err);
+    assert_true(fd >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC);
+    assert_int_equal(close(fd), 0);
+    fd = 55;
+    assert_int_not_equal(amdxdna_buffer_export(d, &dev, &fd, &err), ST_OK);
+    assert_non_null(strstr(err.text, "PRIME_HANDLE_TO_FD"));
+    assert_int_equal(fd, 55);
     assert_int_equal(amdxdna_buffer_new(d, XDNA_BO_SHARE, 0, &share, &err), ST_INVALID);
     amdxdna_buffer_free(d, &share);
     amdxdna_buffer_free(d, &dev);

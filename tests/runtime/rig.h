@@ -125,6 +125,19 @@ static inline void rig_close(struct rig * r) {
     dlclose(r->library);
 }
 
+// Copies through the GPU, as it sees the memory.
+static inline hsa_status_t rig_copy(struct rig * r, hsa_agent_t gpu, void * to, const void * from,
+                                    size_t size) {
+    hsa_signal_t done;
+    assert_int_equal(r->hsa_signal_create(1, 0, NULL, &done), 0);
+    hsa_status_t status = r->hsa_amd_memory_async_copy(to, gpu, from, gpu, size, 0, NULL, done);
+    if (status == HSA_STATUS_SUCCESS) {
+        r->hsa_signal_wait_scacquire(done, HSA_SIGNAL_CONDITION_LT, 1, UINT64_MAX, 0);
+    }
+    assert_int_equal(r->hsa_signal_destroy(done), 0);
+    return status;
+}
+
 static inline void * rig_alloc(struct rig * r, hsa_amd_memory_pool_t pool, size_t size) {
     void * p = NULL;
     assert_int_equal(r->hsa_amd_memory_pool_allocate(pool, size, 0, &p), HSA_STATUS_SUCCESS);

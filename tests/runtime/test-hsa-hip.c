@@ -1,20 +1,10 @@
 // Debian's HIP library, unmodified, on the emulated gfx90a. Our program hip-basic.hip is compiled
 // by hipcc, as a program and as a module, and run; so are programs for libraries of AMD's.
 #include "rig.h"
+#include "sanitized.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#    define SANITIZED 1
-#elif defined(__has_feature)
-#    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#        define SANITIZED 1
-#    endif
-#endif
-#ifndef SANITIZED
-#    define SANITIZED 0
-#endif
 
 static char output[65536];
 

@@ -98,18 +98,6 @@ static vmem_handle memory(size_t size) {
     return h;
 }
 
-// Copies through the GPU, as it sees the memory.
-static hsa_status_t copy(hsa_agent_t gpu, void * to, const void * from, size_t size) {
-    hsa_signal_t done;
-    assert_int_equal(r.hsa_signal_create(1, 0, NULL, &done), 0);
-    hsa_status_t status = r.hsa_amd_memory_async_copy(to, gpu, from, gpu, size, 0, NULL, done);
-    if (status == HSA_STATUS_SUCCESS) {
-        r.hsa_signal_wait_scacquire(done, HSA_SIGNAL_CONDITION_LT, 1, UINT64_MAX, 0);
-    }
-    assert_int_equal(r.hsa_signal_destroy(done), 0);
-    return status;
-}
-
 // ---- virtual memory ----
 
 static void test_map(void ** state) {
@@ -128,7 +116,7 @@ static void test_map(void ** state) {
     for (uint32_t i = 0; i < 3 * PAGE / 4; i++) {
         host[i] = i;
     }
-    assert_int_equal(copy(gpu, va, host, PAGE), HSA_STATUS_ERROR_INVALID_ALLOCATION);
+    assert_int_equal(rig_copy(&r, gpu, va, host, PAGE), HSA_STATUS_ERROR_INVALID_ALLOCATION);
     uint32_t may = 99;
     assert_int_equal(n.hsa_amd_vmem_get_access(va, &may, gpu), 0);
     assert_int_equal(may, MAY_NOT);
@@ -137,34 +125,35 @@ static void test_map(void ** state) {
     assert_int_equal(n.hsa_amd_vmem_get_access(va + 2 * PAGE, &may, gpu), 0);
     assert_int_equal(may, MAY_WRITE);
     // Pieces side by side are one for a copy.
-    assert_int_equal(copy(gpu, va, host, 3 * PAGE), 0);
+    assert_int_equal(rig_copy(&r, gpu, va, host, 3 * PAGE), 0);
     memset(host, 0, 4 * PAGE);
-    assert_int_equal(copy(gpu, host, va + PAGE - 8, 16), 0);
+    assert_int_equal(rig_copy(&r, gpu, host, va + PAGE - 8, 16), 0);
     for (uint32_t i = 0; i < 4; i++) {
         assert_int_equal(host[i], PAGE / 4 - 2 + i);
     }
     // But what lies behind them is nothing.
-    assert_int_equal(copy(gpu, host, va + 2 * PAGE, PAGE + 1), HSA_STATUS_ERROR_INVALID_ALLOCATION);
-    assert_int_equal(copy(other, host, va, 16), HSA_STATUS_ERROR_INVALID_ALLOCATION);
+    assert_int_equal(rig_copy(&r, gpu, host, va + 2 * PAGE, PAGE + 1),
+                     HSA_STATUS_ERROR_INVALID_ALLOCATION);
+    assert_int_equal(rig_copy(&r, other, host, va, 16), HSA_STATUS_ERROR_INVALID_ALLOCATION);
     assert_int_equal(n.hsa_amd_vmem_set_access(va, PAGE, &reader, 1), 0);
     assert_int_equal(n.hsa_amd_vmem_get_access(va, &may, other), 0);
     assert_int_equal(may, MAY_READ);
     assert_int_equal(n.hsa_amd_vmem_get_access(va + PAGE, &may, other), 0);
     assert_int_equal(may, MAY_NOT);
-    assert_int_equal(copy(other, host, va, 16), 0);
+    assert_int_equal(rig_copy(&r, other, host, va, 16), 0);
     assert_int_equal(host[3], 3);
     const struct access nobody = {MAY_NOT, other};
     assert_int_equal(n.hsa_amd_vmem_set_access(va, PAGE, &nobody, 1), 0);
-    assert_int_equal(copy(other, host, va, 16), HSA_STATUS_ERROR_INVALID_ALLOCATION);
+    assert_int_equal(rig_copy(&r, other, host, va, 16), HSA_STATUS_ERROR_INVALID_ALLOCATION);
     // Two addresses of the same memory.
     char * again = reserve(PAGE);
     assert_int_equal(n.hsa_amd_vmem_map(again, PAGE, PAGE, b, 0), 0);
     assert_int_equal(n.hsa_amd_vmem_set_access(again, PAGE, &writer, 1), 0);
-    assert_int_equal(copy(gpu, host, again, 4), 0);
+    assert_int_equal(rig_copy(&r, gpu, host, again, 4), 0);
     assert_int_equal(host[0], 2 * PAGE / 4);
     host[0] = 4711;
-    assert_int_equal(copy(gpu, va + 2 * PAGE, host, 4), 0);
-    assert_int_equal(copy(gpu, host + 1, again, 4), 0);
+    assert_int_equal(rig_copy(&r, gpu, va + 2 * PAGE, host, 4), 0);
+    assert_int_equal(rig_copy(&r, gpu, host + 1, again, 4), 0);
     assert_int_equal(host[1], 4711);
     // What pointers are.
     hsa_amd_pointer_info_t info = {.size = sizeof info};
@@ -179,7 +168,7 @@ static void test_map(void ** state) {
     // A handle lives as long as it is mapped, and can be had again from an address.
     assert_int_equal(n.hsa_amd_vmem_handle_release(b), 0);
     assert_int_equal(n.hsa_amd_vmem_handle_release(b), HSA_STATUS_ERROR_INVALID_ALLOCATION);
-    assert_int_equal(copy(gpu, host, again, 4), 0);
+    assert_int_equal(rig_copy(&r, gpu, host, again, 4), 0);
     vmem_handle same = {0};
     hsa_amd_memory_pool_t pool = {0};
     uint32_t type = 9;
@@ -193,7 +182,7 @@ static void test_map(void ** state) {
     assert_int_equal(n.hsa_amd_vmem_unmap(va, 2 * PAGE), HSA_STATUS_ERROR_INVALID_ALLOCATION);
     assert_int_equal(n.hsa_amd_vmem_address_free(va, 4 * PAGE), HSA_STATUS_ERROR_RESOURCE_FREE);
     assert_int_equal(n.hsa_amd_vmem_unmap(va, 3 * PAGE), 0);
-    assert_int_equal(copy(gpu, host, va, 4), HSA_STATUS_ERROR_INVALID_ALLOCATION);
+    assert_int_equal(rig_copy(&r, gpu, host, va, 4), HSA_STATUS_ERROR_INVALID_ALLOCATION);
     assert_int_equal(n.hsa_amd_vmem_unmap(again, PAGE), 0);
     assert_int_equal(n.hsa_amd_vmem_handle_release(a), 0);
     assert_int_equal(available(gpu), before);

@@ -1,19 +1,9 @@
 // Debian's rocminfo, unmodified, must list the emulated NPU and GPUs.
 #include "rig.h"
+#include "sanitized.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#    define SANITIZED 1
-#elif defined(__has_feature)
-#    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#        define SANITIZED 1
-#    endif
-#endif
-#ifndef SANITIZED
-#    define SANITIZED 0
-#endif
 
 static char output[65536];
 

@@ -120,7 +120,8 @@ static bool copy_file(const char * from, const char * to, int how) {
         return false;
     }
     if (how >= 0) {
-        struct txn t = {.n_ops = txn_operations((uint32_t *) (void *) bytes, size / 4)};
+        struct txn t = {.n_ops =
+                            size < 16 ? 0 : txn_header_operations((uint32_t *) (void *) bytes)};
         buf_append(&t.words, bytes, size);
         attack(&t, how);
         if (txn_end(&t, &insts, &n, NULL) != ST_OK) {

@@ -295,9 +295,10 @@ static void gpus(void ** state) {
     static const struct {
         const char *arch, *emulated;
         int64_t memory_ps; // of a byte
-    } chips[] = {{"gfx1100", "gfx1100", 1000000 / 960},
-                 {"gfx1103", "gfx1100", 1000000 / 120},
-                 {"gfx90a", "gfx90a", 1000000 / 1638}};
+        bool guessed;      // is one of the chip's figures, which AMD does not name?
+    } chips[] = {{"gfx1100", "gfx1100", 1000000 / 960, false},
+                 {"gfx1103", "gfx1100", 1000000 / 120, true},
+                 {"gfx90a", "gfx90a", 1000000 / 1638, false}};
     const int64_t bytes = 4 * (32 * 64 + 64 + 32);
     for (size_t i = 0; i < sizeof chips / sizeof chips[0]; i++) {
         char arguments[128];
@@ -310,6 +311,9 @@ static void gpus(void ** state) {
         assert_int_equal(number(root, "flops"), 2 * 32 * 64);
         assert_string_equal(json_string_value(json_object_get(root, "emulated")),
                             chips[i].emulated);
+        assert_true(json_string_length(json_object_get(root, "chip_source")) > 0);
+        assert_int_equal(json_string_length(json_object_get(root, "chip_estimated")) > 0,
+                         chips[i].guessed);
         assert_int_equal(number(estimated, "memory"), bytes * chips[i].memory_ps / 1000000);
         assert_int_equal(number(root, "launches_count"), 1);
         assert_true(number(l, "vgprs") > 0 && number(l, "occupancy") > 0 &&

@@ -38,7 +38,7 @@ static void first_runs(void ** state) {
     (void) state;
     struct decoder_model m = tiny();
     struct llm_device device;
-    struct llm_ask ask = {&m, 1, 64, LLM_BY_PARTS, true, NULL, NULL};
+    struct llm_ask ask = {&m, 1, 64, LLM_BY_PARTS, true, NULL, NULL, NULL};
     static struct llm_report first, again;
     struct error err = {0};
     assert_null(llm_open(PLUGIN, &device));
@@ -58,14 +58,14 @@ static void first_runs(void ** state) {
 static void ways(void ** state) {
     (void) state;
     struct decoder_model m = tiny();
-    struct llm_ask ask = {&m, 1, 64, LLM_BY_SIZE, false, NULL, NULL};
+    struct llm_ask ask = {&m, 1, 64, LLM_BY_SIZE, false, NULL, NULL, NULL};
     assert_int_equal(llm_way_of(&ask), LLM_AS_WHOLE);
     ask.tokens = 64;
     assert_int_equal(llm_way_of(&ask), LLM_BY_PARTS);
     ask.way = LLM_AS_WHOLE;
     assert_int_equal(llm_way_of(&ask), LLM_AS_WHOLE);
     m.kinds[0].layers = 200000; // of 22 kB each
-    ask = (struct llm_ask){&m, 1, 64, LLM_BY_SIZE, false, NULL, NULL};
+    ask = (struct llm_ask){&m, 1, 64, LLM_BY_SIZE, false, NULL, NULL, NULL};
     assert_int_equal(llm_way_of(&ask), LLM_BY_PARTS);
 }
 

@@ -3,6 +3,7 @@
 // named; with the emulator's account and clock taken away its figures stay the same.
 #include "base/json.h"
 #include "emu/aie/clock.h"
+#include "sanitized.h"
 #include "tool-run.h"
 
 #include <math.h>
@@ -11,13 +12,6 @@
 #include <unistd.h>
 
 #define NEAR 0.02 // every figure, of the clock's
-
-// A sanitizer sees in a part of it what there is to see, and takes its time.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SANITIZED = 1 };
-#else
-enum { SANITIZED = 0 };
-#endif
 
 static char dir[64];
 

@@ -5,6 +5,15 @@
 #include "base/variables.h"
 #include "probe.h"
 
+static bool is_listed(const char * name) {
+    for (const struct variable * v = variables; v->name; v++) {
+        if (!strcmp(v->name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // How many different names a command prints that the list has; one that it lacks fails.
 static int all_known(const char * command) {
     char name[128];
@@ -13,7 +22,7 @@ static int all_known(const char * command) {
     assert_non_null(pipe);
     while (fgets(name, sizeof name, pipe)) {
         name[strcspn(name, "\n")] = '\0';
-        if (!variable_named(name, strlen(name))) {
+        if (!is_listed(name)) {
             fail_msg("%s is in the output of\n%s\nand not in src/base/variables.c", name, command);
         }
         n++;
@@ -114,7 +123,7 @@ static void values(void ** state) {
         {"GGML_HSA_JIT_TIMEOUT", "0", "a number from 1 to 86400"},
         {"GGML_HSA_KERNEL_MEMORY", "64m", NULL},
         {"GGML_HSA_KERNEL_MEMORY", "64 MB", "bytes, or with K, M, G, T"},
-        {"GGML_HSA_MUL_MAT", "Precise", "precise, bf16 or block"},
+        {"GGML_HSA_MUL_MAT", "Precise", "precise, bf16, block or block-lean"},
         {"GGML_HSA_EMU_CACHES", "true", NULL},
         {"GGML_HSA_EMU_CACHES", "77", NULL},
         {"GGML_HSA_KERNEL_DIR", "anything", NULL},

@@ -75,7 +75,33 @@ static enum status compare_attention(struct check_run * r, const struct rk_atten
     return st;
 }
 
+static void fill_queries(void * q, void * mask, void * sinks) {
+    for (uint32_t i = 0; i < QUERIES * HEADS * SIZE; i++) {
+        check_put(T_F32, q, i, check_value(T_F32, i * 3 + 2) / 4);
+    }
+    for (uint32_t i = 0; i < QUERIES * KEYS; i++) { // some keys are not to be seen
+        check_put(T_F16, mask, i, i % 5 == 2 ? -INFINITY : check_value(T_F16, i));
+    }
+    for (uint32_t i = 0; i < HEADS; i++) {
+        check_put(T_F32, sinks, i, i);
+    }
+}
+
 // group: rows of one.
+static enum status launch_attention(struct check_run * r, const struct rk_attention * a,
+                                    uint32_t group) {
+    const char * kernel = r->kernel;
+    r->kernel = strcmp(kernel, "attention_join") ? kernel : "attention_f16";
+    enum status st =
+        check_launch(r, a, sizeof *a, (ROWS + group - 1) / group, KV_HEADS, a->n_splits, RK_BLOCK);
+    if (st == ST_OK && a->n_splits > 1) {
+        r->kernel = "attention_join";
+        st = check_launch(r, a, sizeof *a, ROWS * KV_HEADS, 1, 1, RK_BLOCK);
+    }
+    r->kernel = kernel;
+    return st;
+}
+
 static enum status run_attention(struct check_run * r, int n, uint32_t group, const char * type) {
     const struct check_format * f = check_format(type);
     enum check_type t = f ? T_U8 : check_parse_type(&type);
@@ -97,15 +123,7 @@ static enum status run_attention(struct check_run * r, int n, uint32_t group, co
     if (st == ST_OK) {
         fill_rows(f, t, k, KV_HEADS * KEYS, numbers);
         fill_rows(f, t, v, KV_HEADS * KEYS, numbers + all);
-        for (uint32_t i = 0; i < QUERIES * HEADS * SIZE; i++) {
-            check_put(T_F32, q, i, check_value(T_F32, i * 3 + 2) / 4);
-        }
-        for (uint32_t i = 0; i < QUERIES * KEYS; i++) { // some keys are not to be seen
-            check_put(T_F16, mask, i, i % 5 == 2 ? -INFINITY : check_value(T_F16, i));
-        }
-        for (uint32_t i = 0; i < HEADS; i++) {
-            check_put(T_F32, sinks, i, i);
-        }
+        fill_queries(q, mask, sinks);
         struct rk_attention a = {
             .k_size = SIZE,
             .v_size = SIZE,
@@ -134,14 +152,7 @@ static enum status run_attention(struct check_run * r, int n, uint32_t group, co
             .y = y,
             .parts = parts,
         };
-        const char * kernel = r->kernel;
-        r->kernel = strcmp(kernel, "attention_join") ? kernel : "attention_f16";
-        st = check_launch(r, &a, sizeof a, (ROWS + group - 1) / group, KV_HEADS, splits, RK_BLOCK);
-        if (st == ST_OK && splits > 1) {
-            r->kernel = "attention_join";
-            st = check_launch(r, &a, sizeof a, ROWS * KV_HEADS, 1, 1, RK_BLOCK);
-        }
-        r->kernel = kernel;
+        st = launch_attention(r, &a, group);
         st = st == ST_OK ? compare_attention(r, &a, numbers, numbers + all) : st;
     }
     free(numbers);

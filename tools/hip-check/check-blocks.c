@@ -212,6 +212,49 @@ static enum status check_bits(struct check_run * r, uint32_t bytes) {
 
 enum { EXPERTS = 3, SLOTS = 2, TOKENS = 40, OUT = 70, WRONG = 17 }; // one pair has no expert
 
+// `units` blocks of f, or numbers of type t, and what they are.
+static void fill_experts(const struct check_format * f, enum check_type t, uint8_t * a,
+                         uint32_t units, double * values) {
+    if (f) {
+        check_fill_blocks(f, a, units);
+    }
+    for (uint32_t i = 0; i < units; i++) {
+        if (f) {
+            f->decode(a + i * (size_t) f->bytes, values + (size_t) i * (size_t) f->length);
+        } else {
+            values[i] = check_value(t, i * 11);
+            check_put(t, a, i, values[i]);
+        }
+    }
+}
+
+static void fill_tokens(void * b, void * ids, uint32_t numbers, uint32_t pairs) {
+    for (uint32_t i = 0; i < numbers; i++) {
+        check_put(T_F32, b, i, check_value(T_F32, i * 3));
+    }
+    for (uint32_t i = 0; i < pairs; i++) {
+        double drawn = (double) (i * 2654435761u >> 9);
+        check_put(T_I32, ids, i, i == WRONG ? EXPERTS + 4 : drawn - 3 * floor(drawn / 3));
+    }
+}
+
+static enum status compare_experts(struct check_run * r, const double * values, const void * b,
+                                   const void * ids, const void * y, uint32_t k) {
+    enum status st = ST_OK;
+    for (uint32_t i = 0; i < SLOTS * TOKENS * OUT && st == ST_OK; i++) {
+        uint32_t pair = i / OUT, expert = (uint32_t) check_get(T_I32, ids, pair);
+        double sum = 0, scale = 0;
+        for (uint32_t d = 0; d < k && expert < EXPERTS; d++) {
+            double v = values[((size_t) expert * OUT + i % OUT) * k + d] *
+                       check_get(T_F32, b, (size_t) (pair / SLOTS) * k + d);
+            sum += v;
+            scale += fabs(v);
+        }
+        st = check_compare(r, T_F32, i, check_get(T_F32, y, i), sum, scale, 4);
+    }
+    return st;
+}
+
 static enum status check_experts(struct check_run * r, bool vector, const char * type) {
     const struct check_format * f = check_format(type);
     enum check_type t = f ? T_U8 : check_parse_type(&type);
@@ -228,26 +271,8 @@ static enum status check_experts(struct check_run * r, bool vector, const char *
     double * values = calloc((size_t) EXPERTS * OUT * k, sizeof *values);
     enum status st = a && b && y && ids && lists && values ? ST_OK : ST_NO_MEMORY;
     if (st == ST_OK) {
-        if (f) {
-            check_fill_blocks(f, a, EXPERTS * OUT * row);
-        }
-        for (uint32_t i = 0; i < EXPERTS * OUT * row; i++) {
-            if (f) {
-                f->decode(a + i * unit, values + (size_t) i * length);
-            } else {
-                values[i] = check_value(t, i * 11);
-                check_put(t, a, i, values[i]);
-            }
-        }
-        for (uint32_t i = 0; i < TOKENS * k; i++) {
-            check_put(T_F32, b, i, check_value(T_F32, i * 3));
-        }
-        for (uint32_t i = 0; i < pairs; i++) {
-            check_put(T_I32, ids, i,
-                      i == WRONG ? EXPERTS + 4
-                                 : (double) (i * 2654435761u >> 9) -
-                                       3 * floor((double) (i * 2654435761u >> 9) / 3));
-        }
+        fill_experts(f, t, a, EXPERTS * OUT * row, values);
+        fill_tokens(b, ids, TOKENS * k, pairs);
         struct rk_matmul_id m = {.m = {.n_rows = OUT,
                                        .n_columns = pairs,
                                        .n_inner = k,
@@ -280,17 +305,7 @@ static enum status check_experts(struct check_run * r, bool vector, const char *
                                         (OUT + RK_TILE - 1) / RK_TILE, EXPERTS, RK_BLOCK);
         r->kernel = kernel;
     }
-    for (uint32_t i = 0; i < pairs * OUT && st == ST_OK; i++) {
-        uint32_t pair = i / OUT, expert = (uint32_t) check_get(T_I32, ids, pair);
-        double sum = 0, scale = 0;
-        for (uint32_t d = 0; d < k && expert < EXPERTS; d++) {
-            double v = values[((size_t) expert * OUT + i % OUT) * k + d] *
-                       check_get(T_F32, b, (size_t) (pair / SLOTS) * k + d);
-            sum += v;
-            scale += fabs(v);
-        }
-        st = check_compare(r, T_F32, i, check_get(T_F32, y, i), sum, scale, 4);
-    }
+    st = st == ST_OK ? compare_experts(r, values, b, ids, y, k) : st;
     free(values);
     check_free(r);
     return st;

@@ -307,81 +307,37 @@ static void solve_tri(struct node * n) {
     }
 }
 
+// clang-format off
 #define COLUMNS(name, types)                                                                       \
-    {"im2col_" name,        types, im2col, ITEMS, {18, 4, 3, 2}, {{3, 2, 3, 1}, {7, 5, 3, 2}},     \
-     {2, 1, 1, 0, 1, 2, 1}, 0,     0,      0},                                                     \
-    {                                                                                              \
-        "im2col_3d_" name, types, im2col_3d, ITEMS, {24, 4, 3, 4}, {{3, 2, 2, 2}, {6, 4, 3, 4}},   \
-            {2, 1, 1, 2, 0, 0, 1, 1, 1, 2}, 0, 0, 0                                                \
-    }
+    {"im2col_" name, types, im2col, ITEMS, {18, 4, 3, 2}, {{3, 2, 3, 1}, {7, 5, 3, 2}},            \
+     {2, 1, 1, 0, 1, 2, 1}, 0, 0, 0},                                                              \
+    {"im2col_3d_" name, types, im2col_3d, ITEMS, {24, 4, 3, 4}, {{3, 2, 2, 2}, {6, 4, 3, 4}},      \
+     {2, 1, 1, 2, 0, 0, 1, 1, 1, 2}, 0, 0, 0}
 #define LAYERS(w, letter)                                                                          \
-    {"conv_2d_" w,                                                                                 \
-     "f:" letter "f",                                                                              \
-     conv_2d,                                                                                      \
-     ITEMS,                                                                                        \
-     {4, 3, 5, 2},                                                                                 \
-     {{3, 2, 3, 5}, {7, 5, 3, 2}},                                                                 \
-     {2, 1, 1, 0, 1, 2},                                                                           \
-     300,                                                                                          \
-     2,                                                                                            \
-     0},                                                                                           \
-        {"conv_2d_dw_" w,                                                                          \
-         "f:" letter "f",                                                                          \
-         conv_2d_dw,                                                                               \
-         ITEMS,                                                                                    \
-         {4, 3, 3, 2},                                                                             \
-         {{3, 2, 1, 3}, {7, 5, 3, 2}},                                                             \
-         {2, 1, 1, 0, 1, 2},                                                                       \
-         100,                                                                                      \
-         2,                                                                                        \
-         0},                                                                                       \
-        {"conv_3d_" w,                                                                             \
-         "f:" letter "f",                                                                          \
-         conv_3d,                                                                                  \
-         ITEMS,                                                                                    \
-         {4, 3, 2, 6},                                                                             \
-         {{3, 2, 2, 6}, {6, 4, 3, 4}},                                                             \
-         {2, 1, 1, 2, 0, 0, 1, 1, 1, 2, 2, 3},                                                     \
-         400,                                                                                      \
-         2,                                                                                        \
-         0},                                                                                       \
-        {"conv_transpose_1d_" w,                                                                   \
-         "f:" letter "f",                                                                          \
-         conv_transpose_1d,                                                                        \
-         ITEMS,                                                                                    \
-         {11, 4, 1, 1},                                                                            \
-         {{3, 4, 2, 1}, {5, 2, 1, 1}},                                                             \
-         {2, 0, 1},                                                                                \
-         100,                                                                                      \
-         2,                                                                                        \
-         0},                                                                                       \
-        {"conv_transpose_2d_" w,                                                                   \
-         "f:" letter "f",                                                                          \
-         conv_transpose_2d,                                                                        \
-         ITEMS,                                                                                    \
-         {9, 6, 4, 2},                                                                             \
-         {{3, 2, 4, 2}, {4, 3, 2, 2}},                                                             \
-         {2},                                                                                      \
-         200,                                                                                      \
-         2,                                                                                        \
-         0},                                                                                       \
-        {"pool_1d_" w,   "f:" letter,  pool_1d, ITEMS, {5, 3, 2, 1},                               \
-         {{9, 3, 2, 1}}, {0, 3, 2, 1}, 0,       0,     0},                                         \
-        {"pool_1d_" w,   "f:" letter,  pool_1d, ITEMS, {5, 3, 2, 1},                               \
-         {{9, 3, 2, 1}}, {1, 3, 2, 1}, 4,       4,     0},                                         \
-        {"pool_2d_" w,   "f:" letter,           pool_2d, ITEMS, {5, 4, 2, 1},                      \
-         {{9, 7, 2, 1}}, {0, 3, 2, 2, 2, 1, 1}, 0,       0,     0},                                \
-    {                                                                                              \
-        "pool_2d_" w, "f:" letter, pool_2d, ITEMS, {5, 4, 2, 1}, {{9, 7, 2, 1}},                   \
-            {1, 3, 2, 2, 2, 1, 1}, 4, 4, 0                                                         \
-    }
-#define UPSCALE(mode)                                                                              \
-    { "upscale", "f:f", upscale, ITEMS, {9, 6, 4, 2}, {{5, 4, 2, 1}}, {mode}, 8, 40, 0 }
-#define SMALLER(mode)                                                                              \
-    { "upscale", "f:f", upscale, ITEMS, {3, 2, 2, 1}, {{9, 7, 2, 1}}, {mode}, 8, 40, 0 }
+    {"conv_2d_" w, "f:" letter "f", conv_2d, ITEMS, {4, 3, 5, 2}, {{3, 2, 3, 5}, {7, 5, 3, 2}},    \
+     {2, 1, 1, 0, 1, 2}, 300, 2, 0},                                                               \
+    {"conv_2d_dw_" w, "f:" letter "f", conv_2d_dw, ITEMS, {4, 3, 3, 2},                            \
+     {{3, 2, 1, 3}, {7, 5, 3, 2}}, {2, 1, 1, 0, 1, 2}, 100, 2, 0},                                 \
+    {"conv_3d_" w, "f:" letter "f", conv_3d, ITEMS, {4, 3, 2, 6}, {{3, 2, 2, 6}, {6, 4, 3, 4}},    \
+     {2, 1, 1, 2, 0, 0, 1, 1, 1, 2, 2, 3}, 400, 2, 0},                                             \
+    {"conv_transpose_1d_" w, "f:" letter "f", conv_transpose_1d, ITEMS, {11, 4, 1, 1},             \
+     {{3, 4, 2, 1}, {5, 2, 1, 1}}, {2, 0, 1}, 100, 2, 0},                                          \
+    {"conv_transpose_2d_" w, "f:" letter "f", conv_transpose_2d, ITEMS, {9, 6, 4, 2},              \
+     {{3, 2, 4, 2}, {4, 3, 2, 2}}, {2}, 200, 2, 0},                                                \
+    {"pool_1d_" w, "f:" letter, pool_1d, ITEMS, {5, 3, 2, 1}, {{9, 3, 2, 1}},                      \
+     {0, 3, 2, 1}, 0, 0, 0},                                                                       \
+    {"pool_1d_" w, "f:" letter, pool_1d, ITEMS, {5, 3, 2, 1}, {{9, 3, 2, 1}},                      \
+     {1, 3, 2, 1}, 4, 4, 0},                                                                       \
+    {"pool_2d_" w, "f:" letter, pool_2d, ITEMS, {5, 4, 2, 1}, {{9, 7, 2, 1}},                      \
+     {0, 3, 2, 2, 2, 1, 1}, 0, 0, 0},                                                              \
+    {"pool_2d_" w, "f:" letter, pool_2d, ITEMS, {5, 4, 2, 1}, {{9, 7, 2, 1}},                      \
+     {1, 3, 2, 2, 2, 1, 1}, 4, 4, 0}
+#define UPSCALE(mode) \
+    {"upscale", "f:f", upscale, ITEMS, {9, 6, 4, 2}, {{5, 4, 2, 1}}, {mode}, 8, 40, 0}
+#define SMALLER(mode) \
+    {"upscale", "f:f", upscale, ITEMS, {3, 2, 2, 1}, {{9, 7, 2, 1}}, {mode}, 8, 40, 0}
 
 const struct node_case node_layers[] = {
-    // clang-format off
     COLUMNS("f32_f32", "f:ff"), COLUMNS("f16_f32", "h:ff"), COLUMNS("f16_f16", "h:fh"),
     {"col2im_1d_f32", "f:f", col2im_1d, ITEMS, {9, 4, 1, 1}, {{12, 5, 1, 1}}, {2, 4, 1}, 16, 2, 0},
     {"col2im_1d_f16", "h:h", col2im_1d, ITEMS, {9, 4, 1, 1}, {{12, 5, 1, 1}}, {2, 4, 1}, 16, 1, 0},
@@ -409,6 +365,6 @@ const struct node_case node_layers[] = {
      {{20, 2, 3, 2}, {20, 2, 3, 2}, {20, 4, 3, 2}, {20, 4, 3, 2}, {1, 4, 3, 2}, {400, 4, 2, 1}},
      {1, [MAX_PARAMS - 1] = 16}, 500, 40, 0},
     {"solve_tri", "f:af", solve_tri, ITEMS, {5, 4, 2, 1}, {{4, 4, 2, 1}, {5, 4, 2, 1}}, {0}, 1e4, 100, 0},
-    // clang-format on
     {.kernel = NULL},
 };
+// clang-format on

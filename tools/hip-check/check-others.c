@@ -18,6 +18,31 @@ static const struct {
                 {67, 65, 18, true, false, true},    {68, 66, 48, false, true, true},
                 {132, 130, 33, false, true, true}};
 
+enum { BATCHES = 4, ROOM = 132 * 140 };
+
+static enum status compare_product(struct check_run * r, const struct rk_matmul * p,
+                                   enum check_type ta, enum check_type tb, enum check_type ty,
+                                   bool turned) {
+    uint32_t m = p->n_rows, n = p->n_columns, k = p->n_inner;
+    enum status st = ST_OK;
+    for (uint32_t i = 0; i < BATCHES * m * n && st == ST_OK; i++) {
+        uint32_t batch = i / (m * n), row = turned ? i % m : i / n % m;
+        uint32_t column = turned ? i / m % n : i % n;
+        long double sum = 0;
+        double scale = 0;
+        for (uint32_t d = 0; d < k; d++) {
+            double v =
+                check_get(ta, p->a, batch / 2 * m * k + row * p->a_stride[0] + d * p->a_stride[1]) *
+                check_get(tb, p->b, batch * k * n + d * p->b_stride[0] + column * p->b_stride[1]);
+            sum += v;
+            scale += fabs(v);
+        }
+        st = check_compare(r, ty, i, check_get(ty, p->y, i), (double) sum,
+                           ty == T_F32 || ty == T_F64 ? scale : 1, ty == T_F32 ? 4 : 1);
+    }
+    return st;
+}
+
 static enum status check_matmul(struct check_run * r, const char * rest, bool vector) {
     rest += !strncmp(rest, "matrix_", 7) ? 7 : 0; // numbers here are f16 and bf16 as well
     bool wide = !vector && !strncmp(rest, "wide_", 5);
@@ -30,7 +55,6 @@ static enum status check_matmul(struct check_run * r, const char * rest, bool ve
     if (ty == T_COUNT || *rest) {
         return ST_NOT_FOUND;
     }
-    enum { BATCHES = 4, ROOM = 132 * 140 };
     enum status st = ST_OK;
     for (size_t c = 0; c < sizeof products / sizeof products[0] && st == ST_OK; c++) {
         uint32_t m = products[c].rows, n = products[c].columns, k = products[c].inner;
@@ -65,23 +89,7 @@ static enum status check_matmul(struct check_run * r, const char * rest, bool ve
         st = vector ? check_launch(r, &args, sizeof args, m, n, BATCHES, 64)
                     : check_launch(r, &args, sizeof args, (n + tile - 1) / tile,
                                    (m + tile - 1) / tile, BATCHES, RK_BLOCK);
-        for (uint32_t i = 0; i < BATCHES * m * n && st == ST_OK; i++) {
-            uint32_t batch = i / (m * n), row = yt ? i % m : i / n % m;
-            uint32_t column = yt ? i / m % n : i % n;
-            long double sum = 0;
-            double scale = 0;
-            for (uint32_t d = 0; d < k; d++) {
-                double v =
-                    check_get(ta, a,
-                              batch / 2 * m * k + row * args.a_stride[0] + d * args.a_stride[1]) *
-                    check_get(tb, b,
-                              batch * k * n + d * args.b_stride[0] + column * args.b_stride[1]);
-                sum += v;
-                scale += fabs(v);
-            }
-            st = check_compare(r, ty, i, check_get(ty, y, i), (double) sum,
-                               ty == T_F32 || ty == T_F64 ? scale : 1, ty == T_F32 ? 4 : 1);
-        }
+        st = st == ST_OK ? compare_product(r, &args, ta, tb, ty, yt) : st;
         check_free(r);
     }
     return st;

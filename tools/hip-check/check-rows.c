@@ -139,6 +139,38 @@ enum { SOFTMAX_VARIANTS = sizeof softmax_variants / sizeof softmax_variants[0] }
 // One that counts, one that is not there, one that is above all of its rows.
 static const float sink_values[3] = {1.5f, -INFINITY, 9.0f};
 
+// Row i, of n columns; its numbers are of type t, those of the mask of type m.
+static enum status compare_softmax(struct check_run * r, const struct rk_softmax * a,
+                                   enum check_type t, const void * x, enum check_type m,
+                                   const void * mask, uint32_t n, uint32_t i) {
+    enum status st = ST_OK;
+    double v[MAX_COLUMNS], greatest = -INFINITY;
+    long double sum = 0;
+    uint32_t i1 = i % 2, head = i / 2 % 3, i3 = i / 6;
+    double slope = head < 2 ? pow(0.5, head + 1) : 0.25;
+    for (uint32_t k = 0; k < n; k++) {
+        v[k] = check_get(t, x, place(&a->rows, i, k)) * a->scale;
+        v[k] += a->mask ? slope * check_get(m, mask, i1 * n + i3 * 2 * n + k) : 0;
+        greatest = v[k] > greatest ? v[k] : greatest;
+    }
+    if (a->sinks) {
+        double sink = sink_values[head];
+        greatest = sink > greatest ? sink : greatest;
+        sum = exp(sink - greatest);
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        sum += exp(v[k] - greatest);
+    }
+    for (uint32_t k = 0; k < n && st == ST_OK; k++) {
+        st = check_compare(r, t, i * n + k, check_get(t, a->y, i * n + k),
+                           (double) (exp(v[k] - greatest) / sum), t == T_F16 ? 0x1p-14 : 1e-30,
+                           t == T_F32   ? 20
+                           : t == T_F64 ? 40
+                                        : 1);
+    }
+    return st;
+}
+
 static enum status check_softmax(struct check_run * r, const char * rest) {
     bool mask16 = !strncmp(rest, "mask16_", 7);
     rest += mask16 ? 7 : 0;
@@ -180,31 +212,7 @@ static enum status check_softmax(struct check_run * r, const char * rest) {
         }
         st = check_launch(r, &a, sizeof a, ROWS, 1, 1, cases[c % CASES].group);
         for (uint32_t i = 0; i < ROWS && st == ST_OK; i++) {
-            double v[MAX_COLUMNS], greatest = -INFINITY;
-            long double sum = 0;
-            uint32_t i1 = i % 2, head = i / 2 % 3, i3 = i / 6;
-            double slope = head < 2 ? pow(0.5, head + 1) : 0.25;
-            for (uint32_t k = 0; k < n; k++) {
-                v[k] = check_get(t, x, place(&a.rows, i, k)) * a.scale;
-                v[k] += masked ? slope * check_get(m, mask, i1 * n + i3 * 2 * n + k) : 0;
-                greatest = v[k] > greatest ? v[k] : greatest;
-            }
-            if (a.sinks) {
-                double sink = sink_values[head];
-                greatest = sink > greatest ? sink : greatest;
-                sum = exp(sink - greatest);
-            }
-            for (uint32_t k = 0; k < n; k++) {
-                sum += exp(v[k] - greatest);
-            }
-            for (uint32_t k = 0; k < n && st == ST_OK; k++) {
-                st = check_compare(r, t, i * n + k, check_get(t, a.y, i * n + k),
-                                   (double) (exp(v[k] - greatest) / sum),
-                                   t == T_F16 ? 0x1p-14 : 1e-30,
-                                   t == T_F32   ? 20
-                                   : t == T_F64 ? 40
-                                                : 1);
-            }
+            st = compare_softmax(r, &a, t, x, m, mask, n, i);
         }
         check_free(r);
     }

@@ -222,77 +222,33 @@ uint32_t check_place(int s, int which, uint32_t i) {
 
 // ---- unary ----
 
-static double op_copy(double x, double p) {
-    return (void) p, x;
-}
-static double op_neg(double x, double p) {
-    return (void) p, -x;
-}
-static double op_recip(double x, double p) {
-    return (void) p, 1 / x;
-}
-static double op_exp(double x, double p) {
-    return (void) p, exp(x);
-}
-static double op_log(double x, double p) {
-    return (void) p, log(x);
-}
-static double op_sin(double x, double p) {
-    return (void) p, sin(x);
-}
-static double op_cos(double x, double p) {
-    return (void) p, cos(x);
-}
-static double op_tanh(double x, double p) {
-    return (void) p, tanh(x);
-}
-static double op_erf(double x, double p) {
-    return (void) p, erf(x);
-}
-static double op_ceil(double x, double p) {
-    return (void) p, ceil(x);
-}
-static double op_floor(double x, double p) {
-    return (void) p, floor(x);
-}
-static double op_round(double x, double p) {
-    return (void) p, round(x);
-}
-static double op_abs(double x, double p) {
-    return (void) p, fabs(x);
-}
-static double op_sqr(double x, double p) {
-    return (void) p, x * x;
-}
-static double op_sqrt(double x, double p) {
-    return (void) p, sqrt(x);
-}
-static double op_gelu(double x, double p) {
-    (void) p;
-    double y = 0.5 * x * (1 + tanh(0.79788456080286535588 * x * (1 + 0.044715 * x * x)));
-    return x == -INFINITY ? 0 : y;
-}
-static double op_gelu_erf(double x, double p) {
-    return (void) p, 0.5 * x * (1 + erf(x * M_SQRT1_2));
-}
-static double op_relu(double x, double p) {
-    return (void) p, x > 0 ? x : 0;
-}
-static double op_silu(double x, double p) {
-    return (void) p, x / (1 + exp(-x));
-}
-static double op_sigmoid(double x, double p) {
-    return (void) p, 1 / (1 + exp(-x));
-}
-static double op_sign(double x, double p) {
-    return (void) p, (x > 0) - (x < 0);
-}
-static double op_elu(double x, double p) {
-    return x > 0 ? x : p * expm1(x);
-}
-static double op_powf(double x, double p) {
-    return pow(x, p);
-}
+// clang-format off
+#define UNARY(name, value) static double op_##name(double x, double p) { return (void) p, value; }
+UNARY(copy, x)
+UNARY(neg, -x)
+UNARY(recip, 1 / x)
+UNARY(exp, exp(x))
+UNARY(log, log(x))
+UNARY(sin, sin(x))
+UNARY(cos, cos(x))
+UNARY(tanh, tanh(x))
+UNARY(erf, erf(x))
+UNARY(ceil, ceil(x))
+UNARY(floor, floor(x))
+UNARY(round, round(x))
+UNARY(abs, fabs(x))
+UNARY(sqr, x * x)
+UNARY(sqrt, sqrt(x))
+UNARY(gelu, x == -INFINITY ? 0 : 0.5 * x *
+                (1 + tanh(0.79788456080286535588 * x * (1 + 0.044715 * x * x))))
+UNARY(gelu_erf, 0.5 * x * (1 + erf(x * M_SQRT1_2)))
+UNARY(relu, x > 0 ? x : 0)
+UNARY(silu, x / (1 + exp(-x)))
+UNARY(sigmoid, 1 / (1 + exp(-x)))
+UNARY(sign, (x > 0) - (x < 0))
+UNARY(elu, x > 0 ? x : p * expm1(x))
+UNARY(powf, pow(x, p))
+// clang-format on
 
 // scale: what the last place is one of, where the result may be small beside what it came from.
 static const struct {
@@ -606,7 +562,7 @@ enum status hip_check_kernel(const struct hip_bench * bench, const char * kernel
     if (st == ST_OK) {
         return st;
     }
-    // Who knows the kernel and could not run it has said why: no compiler, no such architecture.
+    // A check that knows the kernel and could not run it has said why: no compiler, no such chip.
     return why.text[0] ? error_set(err, st, "%s", why.text)
                        : error_set(err, ST_NOT_FOUND,
                                    "'%.80s': nothing is known about such a kernel", kernel);

@@ -36,6 +36,7 @@ struct array_bd {
     uint32_t before[3], after[3];
     // Run n of the BD starts n % iterations * iteration_step words further; 0 = none, at most 64.
     uint32_t iterations, iteration_step;
+    int packet; // MM2S: its words are a packet with this id less one; 0 = they are none
 };
 
 void array_core_bd(const struct array_bd * bd, uint32_t words[6]);
@@ -97,6 +98,12 @@ void array_mem(struct array * a, int col, const uint8_t * lock_values, int n_loc
 // pace of the slowest. Its way goes up or down the source's column to the destination's row, then
 // along that row; the ways of one stream share their beginning. Memtiles have no wires to the side.
 void array_route(struct array * a, struct array_port from, const struct array_port * to, int n_to);
+// Packets with this id, 0 to 31, from an MM2S channel to the control port of a tile, which takes
+// each for a control packet: a header (array_control_header) and the words to write. The channel's
+// descriptors must all send packets. Several channels may lead to one port.
+void array_control_route(struct array * a, struct array_port from, int id, int col, int row);
+// Writes so many words, 1 to 4, to registers of the tile from this offset on.
+uint32_t array_control_header(uint32_t offset, int words);
 // The route by which a shim column's completion tokens reach the controller. Required per column.
 void array_token_route(struct array * a, int col);
 // The caller owns *pdi. Frees the builder.

@@ -73,6 +73,11 @@ static void put_common(const struct bd_writer * w, const struct array_bd * bd, i
         put(w, BD_ACQUIRE_VALUE, (uint32_t) bd->acquire_value);
         put(w, BD_ACQUIRE, (uint32_t) (own + bd->acquire));
     }
+    if (bd->packet) {
+        assert(bd->packet > 0 && bd->packet <= 32);
+        put(w, BD_PACKET, 1);
+        put(w, BD_PACKET_ID, (uint32_t) (bd->packet - 1));
+    }
     put(w, BD_VALID, 1);
 }
 

@@ -27,7 +27,7 @@ void flow_shim_bd(const struct flow * f, int col, int bd, const struct array_bd 
 void flow_shim_bds(const struct flow * f, int col, int first, const struct array_bd * d, int n);
 void flow_shim_aim(const struct flow * f, int col, int bd, int operand, uint32_t offset);
 // Runs the chain that begins with `bd` so many times; `queue` is the channel's register. A token
-// tells the instruction stream when the last run is over.
+// reports to the instruction stream when the last run is over.
 void flow_push(const struct flow * f, struct flow_tile at, uint32_t queue, int bd, int64_t runs,
                bool token);
 

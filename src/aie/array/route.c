@@ -2,7 +2,8 @@
 // out) to one slave (a way in); a slave may feed many masters, which is how a stream forks. A wire
 // is a master of one tile and the slave of the same number in its neighbour; every wire belongs to
 // one stream. A memtile passes a stream on only between wires of one number, so such a stream takes
-// the same number below and above it.
+// the same number below and above it. Packets for a control port take wires of their own too, and
+// only the last switch looks at their headers.
 #include "array.h"
 
 #include <string.h>
@@ -10,6 +11,7 @@
 enum tile_kind { SHIM, MEM, CORE, KINDS };
 
 #define PORT_ENABLE (1u << 31)
+#define PORT_PACKET (1u << 30)
 
 struct ports {
     uint8_t first, count;
@@ -20,6 +22,8 @@ static const struct {
     struct ports out[ARRAY_SIDES], in[ARRAY_SIDES];
     uint8_t dma_first, dma_channels; // the shim's DMA comes through its south side instead
     uint8_t ports;                   // either way, those for traces apart
+    uint8_t control;                 // the control port's master
+    uint32_t slots;                  // register of the first slave's first
 } kinds[KINDS] = {
     [SHIM] = {SHIM_MASTER,
               SHIM_SLAVE,
@@ -27,14 +31,18 @@ static const struct {
               {[ARRAY_WEST] = {10, 4}, [ARRAY_NORTH] = {14, 4}, [ARRAY_EAST] = {18, 4}},
               0,
               2,
-              0},
+              0,
+              0,
+              SHIM_SLAVE_SLOT},
     [MEM] = {MEM_MASTER,
              MEM_SLAVE,
              {[ARRAY_SOUTH] = {7, 4}, [ARRAY_NORTH] = {11, 6}},
              {[ARRAY_SOUTH] = {7, 6}, [ARRAY_NORTH] = {13, 4}},
              0,
              6,
-             17},
+             17,
+             6,
+             MEM_SLAVE_SLOT},
     [CORE] = {CORE_MASTER,
               CORE_SLAVE,
               {[ARRAY_SOUTH] = {5, 4},
@@ -47,7 +55,9 @@ static const struct {
                [ARRAY_EAST] = {19, 4}},
               1,
               2,
-              ARRAY_PORTS},
+              ARRAY_PORTS,
+              3,
+              CORE_SLAVE_SLOT},
 };
 
 // Leaving to a side leads to the neighbour there and into its opposite side.
@@ -94,17 +104,21 @@ static bool check_port(struct array * a, struct array_port p) {
 
 // A shim's ports are written one by one, for others are the driver's. Those of the other switches
 // are kept until all are known.
-static void connect(struct array * a, int col, int row, int master, int slave) {
-    enum tile_kind kind = kind_of(row);
-    if (kind == SHIM) {
+static void set_ports(struct array * a, int col, int row, int master, uint32_t master_word,
+                      int slave, uint32_t slave_word) {
+    if (kind_of(row) == SHIM) {
         cdo_write(&a->setup, image_addr(col, row, SHIM_MASTER + 4 * (uint32_t) master),
-                  PORT_ENABLE | (uint32_t) slave);
-        cdo_write(&a->setup, image_addr(col, row, SHIM_SLAVE + 4 * (uint32_t) slave), PORT_ENABLE);
+                  master_word);
+        cdo_write(&a->setup, image_addr(col, row, SHIM_SLAVE + 4 * (uint32_t) slave), slave_word);
         return;
     }
-    a->masters[col][row][master] = PORT_ENABLE | (uint32_t) slave;
-    a->slaves[col][row][slave] = PORT_ENABLE;
+    a->masters[col][row][master] = master_word;
+    a->slaves[col][row][slave] = slave_word;
     a->joined[col][row] = true;
+}
+
+static void connect(struct array * a, int col, int row, int master, int slave) {
+    set_ports(a, col, row, master, PORT_ENABLE | (uint32_t) slave, slave, PORT_ENABLE);
 }
 
 void array_write_switches(struct array * a) {
@@ -177,43 +191,88 @@ static bool arrive(struct walk * w, struct array_port to, int slave) {
     return true;
 }
 
-static bool reach(struct walk * w, struct array_port to, int slave) {
+// To a tile; the slave at which the stream enters it, or -1.
+static int reach(struct walk * w, int to_col, int to_row, int slave) {
     int col = w->from.col, row = w->from.row;
-    while (col != to.col || row != to.row) {
-        enum array_side side = row != to.row  ? (row < to.row ? ARRAY_NORTH : ARRAY_SOUTH)
-                               : col < to.col ? ARRAY_EAST
+    while (col != to_col || row != to_row) {
+        enum array_side side = row != to_row  ? (row < to_row ? ARRAY_NORTH : ARRAY_SOUTH)
+                               : col < to_col ? ARRAY_EAST
                                               : ARRAY_WEST;
         int wire = leave(w, col, row, side, slave);
         if (wire < 0) {
-            return false;
+            return -1;
         }
         col += sides[side].cols;
         row += sides[side].rows;
         slave = kinds[kind_of(row)].in[sides[side].enters].first + wire;
     }
-    return arrive(w, to, slave);
+    return slave;
+}
+
+static struct walk walk_from(struct array * a, struct array_port from) {
+    struct walk w = {.a = a, .from = from};
+    memset(w.wires, -1, sizeof(w.wires));
+    return w;
+}
+
+static bool passes_mem(struct array_port from, int to_row) {
+    return (from.row < ARRAY_ROW_MEM && to_row > ARRAY_ROW_MEM) ||
+           (from.row > ARRAY_ROW_MEM && to_row < ARRAY_ROW_MEM);
+}
+
+// The slave at which a channel's words enter its switch.
+static int depart(struct array * a, struct array_port from) {
+    enum tile_kind kind = kind_of(from.row);
+    if (kind == SHIM) {
+        int bit = shim_mm2s[from.channel].mux_bit;
+        cdo_mask_write(&a->setup, image_addr(from.col, from.row, SHIM_MUX), 3u << bit, 1u << bit);
+        return shim_mm2s[from.channel].port;
+    }
+    return kinds[kind].dma_first + from.channel;
 }
 
 void array_route(struct array * a, struct array_port from, const struct array_port * to, int n_to) {
-    struct walk w = {.a = a, .from = from};
-    memset(w.wires, -1, sizeof(w.wires));
+    struct walk w = walk_from(a, from);
     bool ok = check_port(a, from);
     for (int i = 0; i < n_to && ok; i++) {
         ok = check_port(a, to[i]);
-        w.through_mem |= (from.row < ARRAY_ROW_MEM && to[i].row > ARRAY_ROW_MEM) ||
-                         (from.row > ARRAY_ROW_MEM && to[i].row < ARRAY_ROW_MEM);
+        w.through_mem |= passes_mem(from, to[i].row);
     }
-    if (!ok) {
+    int first = ok ? depart(a, from) : -1;
+    for (int i = 0; i < n_to && ok; i++) {
+        int slave = reach(&w, to[i].col, to[i].row, first);
+        ok = slave >= 0 && arrive(&w, to[i], slave);
+    }
+}
+
+// ---- control ports ----
+
+// Tokens have arbiter 5; all packets for a control port share another.
+enum { CONTROL_ARBITER = 1, MASTER_SELECT_0 = 1 << 3, SLOT_ENABLE = 1 << 8, PACKET_IDS = 32 };
+
+void array_control_route(struct array * a, struct array_port from, int id, int col, int row) {
+    struct walk w = walk_from(a, from);
+    w.through_mem = passes_mem(from, row);
+    if (!check_port(a, from) || !check_port(a, (struct array_port){col, row, 0})) {
         return;
     }
-    enum tile_kind kind = kind_of(from.row);
-    int slave = kinds[kind].dma_first + from.channel;
-    if (kind == SHIM) {
-        int bit = shim_mm2s[from.channel].mux_bit;
-        slave = shim_mm2s[from.channel].port;
-        cdo_mask_write(&a->setup, image_addr(from.col, from.row, SHIM_MUX), 3u << bit, 1u << bit);
+    if (id < 0 || id >= PACKET_IDS) {
+        wrong(a, "packets have ids from 0 to 31", from);
+        return;
     }
-    for (int i = 0; i < n_to && ok; i++) {
-        ok = reach(&w, to[i], slave);
+    int slave = reach(&w, col, row, depart(a, from));
+    if (slave < 0) {
+        return;
     }
+    enum tile_kind kind = kind_of(row);
+    set_ports(a, col, row, kinds[kind].control,
+              PORT_ENABLE | PORT_PACKET | MASTER_SELECT_0 | CONTROL_ARBITER, slave,
+              PORT_ENABLE | PORT_PACKET);
+    cdo_write(&a->setup, image_addr(col, row, kinds[kind].slots + 0x10 * (uint32_t) slave),
+              (uint32_t) id << 24 | 0x1fu << 16 | SLOT_ENABLE | CONTROL_ARBITER);
+}
+
+uint32_t array_control_header(uint32_t offset, int words) {
+    uint32_t header = offset | (uint32_t) (words - 1) << 20; // operation 0 writes
+    return header | (uint32_t) !(__builtin_popcount(header) & 1) << 31;
 }

@@ -5,7 +5,7 @@
 enum { IN_A = 0, IN_B = 1, IN_OUT = 2, OUT_CORE = 0, OUT_OUT = 4, OUT_SECOND = 5 };
 
 // Locks of a memtile: a pair for each stream of each core, and another for a and b where they are
-// held, which count parts. How many, the instruction stream tells.
+// held, which count parts. The instruction stream says how many.
 enum { LOCK_WORD = SPREAD_PLAIN_LOCKS - 1, LOCK_HELD };
 
 enum { SLOT_WORDS = SPREAD_MOST_WORDS, WORD_AT = ARRAY_MEM_BYTES - 32 };

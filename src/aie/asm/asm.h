@@ -158,7 +158,8 @@ enum { ASM_STATS_LOOPS = 32 };
 
 struct asm_stats {
     int bundles; // of the whole program
-    int n_loops; // those that follow, in the order of the program; loops beyond these are not told
+    int n_loops; // those that follow, in the order of the program; loops beyond these are not
+                 // listed
     int loop_ops[ASM_STATS_LOOPS];           // instructions in a trip
     int loop_bundles[ASM_STATS_LOOPS];       // length of a trip on its own, until all has landed
     int loop_ii[ASM_STATS_LOOPS];            // bundles from trip to trip; less when trips overlap

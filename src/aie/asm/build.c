@@ -17,7 +17,7 @@ enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
     p->schedules = &asm_own_schedules;
     p->other_op = calloc((size_t) aie_isa_count(p->isa), sizeof *p->other_op);
     // Register 0 is there from the beginning: it is what an author gets who was given none for want
-    // of memory, and goes on writing with it until asm_finish tells him.
+    // of memory, and goes on writing with it until asm_finish reports it.
     if (!p->other_op || !asm_grow_now(p, (void **) &p->vregs, &p->cap_vregs, sizeof *p->vregs)) {
         asm_free(p);
         return ST_NO_MEMORY;

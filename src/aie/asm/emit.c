@@ -261,7 +261,7 @@ static void keep(struct asm_program * p, int i, struct laid * l, const struct as
         if (item->flow) {
             item->flow->first += by;
         }
-        if (*loops < ASM_STATS_LOOPS) { // what is told of it stays
+        if (*loops < ASM_STATS_LOOPS) { // what was reported of it stays
             p->loop_spans[*loops].first += by;
             p->loop_spans[(*loops)++].end += by;
         }

@@ -64,6 +64,7 @@ struct search {
     struct search_node * nodes;
     int * order;               // METHOD_SWING: most nodes have placed neighbours on one side only
     enum sched_method ordered; // the method that `order` is of; METHOD_HEIGHT = none yet
+    bool has_order;            // false: there was no memory for it
     int seed;                  // of small changes to it
     int seeds;  // so many are tried where there is time, and all intervals; 1 = there is none
     int cursor; // all nodes before it in that order are placed
@@ -162,20 +163,11 @@ void modulo_bounds(const struct search * s, int i, int * lo, int * hi);
 
 // pressure.c: the life of local l by the nodes that are placed, all but one (-1: all).
 struct life pressure_life(const struct search * s, int l, int without);
-void pressure_reset(struct search * s); // nothing lives
 // Counts lives from nothing; returns by how many bundles the interval is too short for them, 0 when
 // there are registers for all.
 int pressure_count(struct search * s);
 // Only whether there are registers for all.
 bool pressure_fit(const struct search * s);
-// Takes the locals that node i names out of the count, as they are without it; afterwards
-// pressure_cost tells what they take with i at a cycle; pressure_enter counts them again.
-void pressure_leave(struct search * s, int i);
-// *full: bundles without a register; returns the length of lives, weighted. Full ones count
-// PRESSURE_FULL each.
-enum { PRESSURE_FULL = 64 };
-int pressure_cost(const struct search * s, int i, int cycle, int * full);
-void pressure_enter(struct search * s, int i);
 // Moves nodes to where fewer registers are taken until all have one, or some rounds have passed.
 void pressure_improve(struct search * s, int rounds);
 // Moves nodes to where lives are shorter.

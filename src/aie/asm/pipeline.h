@@ -62,8 +62,7 @@ static inline bool pipeline_covers_all(const struct pipeline * q) {
 bool pipeline_allocate(struct pipeline * q);
 // The registers that are written down (placement_print); false when they do not hold.
 bool pipeline_give(struct pipeline * q, const char * registers);
-// schedules.c: numbers below 64 as characters.
-char asm_digit(int value);
+// schedules.c: a number below 64 that was written as a character.
 int asm_digit_value(char c);
 // Bundles of the pipelined loop: what leads in, the repeated part, what leads out.
 int pipeline_lead_in(const struct pipeline * q);

@@ -39,7 +39,7 @@ static void count(struct search * s, enum asm_class cls, struct life life, int b
     s->work += (life.to - life.from) / 2;
 }
 
-void pressure_reset(struct search * s) {
+static void pressure_reset(struct search * s) {
     memset(s->alive, 0, (size_t) s->ii * sizeof *s->alive);
     memset(s->full, 0, sizeof s->full);
     memset(s->crowded, 0, sizeof s->crowded);
@@ -124,7 +124,9 @@ static int marked_within(const struct search * s, const uint64_t * words, struct
                : n + bits_between(words, from, s->ii) + bits_between(words, 0, end - s->ii);
 }
 
-void pressure_leave(struct search * s, int i) {
+// Takes the locals that node i names out of the count, as they are without it; afterwards
+// pressure_cost says what they take with i at a cycle, and pressure_enter counts them again.
+static void pressure_leave(struct search * s, int i) {
     struct search_node * n = &s->nodes[i];
     for (int k = 0; k < n->n_mentions; k++) {
         int l = n->mentions[k].local;
@@ -135,7 +137,7 @@ void pressure_leave(struct search * s, int i) {
     }
 }
 
-void pressure_enter(struct search * s, int i) {
+static void pressure_enter(struct search * s, int i) {
     const struct search_node * n = &s->nodes[i];
     for (int k = 0; k < n->n_mentions; k++) {
         int l = n->mentions[k].local;
@@ -176,7 +178,11 @@ static bool is_crowded(const struct search * s, int i) {
     return false;
 }
 
-int pressure_cost(const struct search * s, int i, int cycle, int * full) {
+// A bundle without a register costs as much as so many cycles of life.
+enum { PRESSURE_FULL = 64 };
+
+// *full: bundles without a register; returns the length of lives, weighted.
+static int pressure_cost(const struct search * s, int i, int cycle, int * full) {
     const struct search_node * n = &s->nodes[i];
     const struct aie_target * t = s->q->p->target;
     int sum = 0;

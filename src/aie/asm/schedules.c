@@ -108,7 +108,7 @@ uint64_t schedules_digest(const struct search * s) {
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
 
-char asm_digit(int value) {
+static char asm_digit(int value) {
     return digits[value];
 }
 

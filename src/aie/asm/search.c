@@ -267,9 +267,11 @@ enum outcome search_try(struct search * s, const struct asm_choice * c) {
     if (s->method != METHOD_HEIGHT && (s->method != s->ordered || s->seed != c->seed)) {
         s->ordered = s->method;
         s->seed = c->seed;
-        if (!(s->method == METHOD_LIFETIME ? lifetime_times(s) : modulo_order(s))) {
-            return NO_SCHEDULE;
-        }
+        s->has_order = s->method == METHOD_LIFETIME ? lifetime_times(s) : modulo_order(s);
+        s->q->p->no_memory |= !s->has_order;
+    }
+    if (s->method != METHOD_HEIGHT && !s->has_order) {
+        return NO_SCHEDULE;
     }
     if (c->ii * c->copies > MODULO_MAX_II || (s->method == METHOD_HEIGHT && !modulo_heights(s)) ||
         !modulo_place(s)) {

@@ -1,7 +1,7 @@
 // asm/text-read: programs read from text, with the calls that an author would make. Virtual
 // registers keep the numbers that they have in the text, so that a program that was printed is read
-// as the same program and becomes the same bytes. What a line has wrong is told with the line and a
-// mark at the place; what is wrong with the program as such is asm_finish's to tell.
+// as the same program and becomes the same bytes. A mistake in a line is reported with the line and
+// a mark at the place; what is wrong with the program as such is asm_finish's to report.
 #include "text-impl.h"
 
 #include "base/plain.h"
@@ -210,7 +210,7 @@ static bool read_global(struct reader * r, struct text_token t) {
     return asm_list_global(p, (int) (vreg - p->vregs));
 }
 
-// The register that a token names; false, and it is told, when it is a global before its line.
+// The register that a token names; false, and it is reported, when it is a global before its line.
 static bool vreg_of(struct reader * r, struct text_token t, struct asm_reg * out) {
     struct text_vreg v;
     if (!text_vreg_parse(t, &v)) {
@@ -262,7 +262,7 @@ static struct asm_arg arg_of(struct reader * r, int op, int k, struct text_token
     return A_FIXED(aie_operand_reg(r->p->isa, op, k, t.at, t.length));
 }
 
-// The record that "!RECORD" names in this slot, -1: none; -2, with the error told: there is no
+// The record that "!RECORD" names in this slot, -1: none; -2, with the error reported: there is no
 // such.
 static int named_record(struct reader * r, const char * at) {
     size_t length = strcspn(at, ";"), mark = strcspn(at, ";!");

@@ -173,7 +173,7 @@ static void sort_edges(struct asm_trace * t) {
     t->n_edges = n;
 }
 
-// ---- what is told ----
+// ---- what is reported ----
 
 // Without memory for a text nothing of it is shown: the program is then without memory, too.
 static void tell(struct asm_program * p, enum asm_pass pass, struct buf * b) {

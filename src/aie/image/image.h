@@ -27,11 +27,13 @@ enum {
     CORE_CONTROL = 0x32000,
     CORE_MASTER = 0x3f000, // + 4 * port
     CORE_SLAVE = 0x3f100,
-    MEM_BD = 0xa0000,         // + 0x20 * bd, 8 words
-    MEM_S2MM_QUEUE = 0xa0604, // + 8 * channel; the control register stands 4 before
+    CORE_SLAVE_SLOT = 0x3f200, // + 0x10 * port + 4 * slot
+    MEM_BD = 0xa0000,          // + 0x20 * bd, 8 words
+    MEM_S2MM_QUEUE = 0xa0604,  // + 8 * channel; the control register stands 4 before
     MEM_MM2S_QUEUE = 0xa0634,
     MEM_MASTER = 0xb0000, // + 4 * port
     MEM_SLAVE = 0xb0100,
+    MEM_SLAVE_SLOT = 0xb0200,
     MEM_LOCK = 0xc0000,          // + 0x10 * lock
     SHIM_BD = 0x1d000,           // + 0x20 * bd, 8 words
     SHIM_S2MM_CONTROL = 0x1d200, // + 8 * channel
@@ -41,7 +43,7 @@ enum {
     SHIM_DEMUX = 0x1f004,
     SHIM_MASTER = 0x3f000,
     SHIM_SLAVE = 0x3f100,
-    SHIM_SLAVE_SLOT = 0x3f200, // + 0x10 * port + 4 * slot
+    SHIM_SLAVE_SLOT = 0x3f200,
 };
 
 // ---- CDO: one configuration file ----
@@ -97,11 +99,10 @@ enum status txn_idle(enum aie_arch arch, uint32_t ** insts, size_t * n_words, st
 // array computes meanwhile comes on top.
 uint64_t txn_cycles(const uint32_t * insts, size_t n_words);
 uint64_t txn_price(const uint32_t * ops, size_t n_words); // of operations without a header
-// How many operations it has: writes, blocks, patches and waits. As its header says, and counted.
+// How many operations it has, as its header says: writes, blocks, patches and waits.
 static inline uint32_t txn_header_operations(const uint32_t * insts) {
     return insts[2];
 }
-uint32_t txn_operations(const uint32_t * insts, size_t n_words);
 
 // ---- several streams as one ----
 

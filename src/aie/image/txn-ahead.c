@@ -167,6 +167,7 @@ void ahead_scan(struct ahead_part * p, const struct image_command * ops, size_t 
         for (int bd = 0; bd < TXN_BDS; bd++) {
             p->tiles[t].to[bd] = (uint8_t) bd;
         }
+        p->tiles[t].with_reads = p->tiles[t].late;
     }
     if (!p->rigid) {
         early_scan(p, ready);
@@ -305,6 +306,25 @@ static bool name_shim(const struct naming * n, const struct image_command * ops,
     return ok;
 }
 
+// Where there are no names, those before have given theirs back when this part starts, and those
+// behind it wait for that as well: all are free then.
+static void name_all(struct naming * n, const struct image_command * ops, size_t n_ops) {
+    struct ahead_tile * t = n->t;
+    bool waits = false;
+    for (int f = 0; f < n->n_flight; f++) {
+        waits |= n->flight[f]->tiles[n->tile].unnamed;
+    }
+    t->unnamed =
+        t->written && (waits || !(is_shim(n->tile) ? name_shim(n, ops, n_ops) : name_tile(n)));
+    for (uint32_t bd = 0; t->unnamed && bd < TXN_BDS; bd++) {
+        t->to[bd] = (uint8_t) bd;
+    }
+    if (t->unnamed) {
+        t->stands = 0;
+        t->late |= (uint16_t) ((1u << n->k->n_queues) - 1);
+    }
+}
+
 // ---- beside those in flight ----
 
 static bool keeps_locks(const struct ahead_tile * t, const struct ahead_tile * before) {
@@ -332,38 +352,62 @@ static void be_late(struct ahead_part * p, const struct image_command * ops) {
     }
 }
 
-bool ahead_fits(struct ahead_part * p, struct ahead_part * const * flight, int n,
-                const struct bd_state * s, const struct image_command * ops) {
+// What of a tile is late, with those in flight; it gets names where it has none.
+static bool fit_tile(struct ahead_part * p, int tile, struct naming * n,
+                     const struct image_command * ops, bool named) {
+    struct ahead_tile * t = n->t;
+    uint8_t tasks[TXN_QUEUES];
+    bool ok = true;
+    memcpy(tasks, t->tasks, sizeof tasks);
+    t->late = t->with_reads;
+    t->others = false;
+    for (int f = 0; f < n->n_flight; f++) {
+        const struct ahead_tile * before = &n->flight[f]->tiles[tile];
+        n->used |= used_by(before);
+        t->others |= before->busy;
+        t->late |= before->late;
+        ok &= keeps_locks(t, before);
+        for (int q = 0; q < TXN_QUEUES; q++) {
+            tasks[q] = (uint8_t) (tasks[q] + before->tasks[q]);
+        }
+    }
+    for (int q = 0; q < TXN_QUEUES; q++) {
+        bool fills = is_core(tile) && t->others && q < (int) txn_core.n_queues / 2;
+        t->late |= (uint16_t) ((fills || tasks[q] > TXN_QUEUE_ROOM) << q);
+    }
+    if (ok && !named) {
+        name_all(n, ops, p->n_told);
+    }
+    return ok;
+}
+
+static bool fit(struct ahead_part * p, struct ahead_part * const * flight, int n,
+                const struct bd_state * s, const struct image_command * ops, bool again) {
     bool ok = true;
     for (int i = 0; i < TXN_TILES && ok; i++) {
         struct ahead_tile * t = &p->tiles[i];
         struct naming naming = {
             .t = t, .flight = flight, .n_flight = n, .tile = i, .state = s, .k = txn_kind_of(i)};
-        uint8_t tasks[TXN_QUEUES];
-        memcpy(tasks, t->tasks, sizeof tasks);
-        for (int f = 0; f < n; f++) {
-            const struct ahead_tile * before = &flight[f]->tiles[i];
-            naming.used |= used_by(before);
-            t->others |= before->busy;
-            t->late |= before->late;
-            ok &= keeps_locks(t, before);
-            for (int q = 0; q < TXN_QUEUES; q++) {
-                tasks[q] = (uint8_t) (tasks[q] + before->tasks[q]);
-            }
-        }
-        for (int q = 0; q < TXN_QUEUES; q++) {
-            bool fills = is_core(i) && t->others && q < (int) txn_core.n_queues / 2;
-            t->late |= (uint16_t) ((fills || tasks[q] > TXN_QUEUE_ROOM) << q);
-        }
-        ok = ok && (is_shim(i) ? name_shim(&naming, ops, p->n_told) : name_tile(&naming));
+        ok = fit_tile(p, i, &naming, ops, again && !t->unnamed);
     }
     be_late(p, ops);
     return ok;
 }
 
+bool ahead_fits(struct ahead_part * p, struct ahead_part * const * flight, int n,
+                const struct bd_state * s, const struct image_command * ops) {
+    return fit(p, flight, n, s, ops, false);
+}
+
+void ahead_fits_again(struct ahead_part * p, struct ahead_part * const * flight, int n,
+                      const struct bd_state * s, const struct image_command * ops) {
+    fit(p, flight, n, s, ops, true);
+}
+
 void ahead_started(struct ahead_part * p) {
     for (int i = 0; i < TXN_TILES; i++) {
         p->tiles[i].late = 0;
+        p->tiles[i].unnamed = false;
     }
     p->started = true;
 }
@@ -376,6 +420,9 @@ enum ahead_when ahead_when(const struct ahead_part * p, const struct image_comma
     const struct ahead_tile * t = &p->tiles[tile];
     if (is_shim(tile) && queues >> TXN_SHIM_READS) {
         return AHEAD_MOVES;
+    }
+    if (t->unnamed && !queues && c->op != IMAGE_MASK_WRITE && !is_read_by_core(tile, offset)) {
+        return AHEAD_FIRST;
     }
     return (is_read_by_core(tile, offset) && t->others) || queues & t->late ? AHEAD_LATER
                                                                             : AHEAD_NOW;

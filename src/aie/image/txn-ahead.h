@@ -21,6 +21,9 @@
 //     may wait until all of them are empty. So these tasks come behind the waits as well;
 //   - a queue that has no room: then these tasks are pushed behind the waits, too, and so are those
 //     of later parts in that queue;
+//   - descriptors of a tile, where those in flight leave too few: the part keeps its own names, and
+//     what it says of them comes behind the waits, before all else, when nothing uses them. When
+//     one of those in flight is complete, this is looked at again, and so is what else was late;
 //   - locks that one channel takes now and another one did: then the part is told as it always was,
 //     and so is one that writes locks of a memtile, waits in its middle or does what is not known.
 #pragma once
@@ -33,7 +36,8 @@ struct ahead_tile {
     uint16_t by[TXN_BDS];       // queues whose tasks use it, by bit
     uint16_t takers[TXN_LOCKS]; // queues whose tasks take a lock
     uint8_t tasks[TXN_QUEUES];  // of each
-    uint16_t late;              // queues whose tasks are pushed behind the waits
+    uint16_t late, with_reads;  // queues whose tasks are pushed behind the waits; whatever is free
+    bool unnamed;               // so late are its descriptors that they keep their own names
     bool busy, others;          // has tasks; has those of a part in flight, too
     uint8_t to[TXN_BDS];        // what a descriptor is called instead
     uint64_t stands;            // descriptors that need not be written
@@ -46,7 +50,7 @@ struct ahead_tile {
     uint16_t begins, begun;     // those that do now, that did
 };
 
-enum { AHEAD_PARTS = 8 }; // in flight at most
+enum { AHEAD_PARTS = 16 }; // in flight at most
 
 struct ahead_part {
     bool started;     // all of it is told but its waits
@@ -63,12 +67,16 @@ void ahead_scan(struct ahead_part * p, const struct image_command * ops, size_t 
 // stand. They keep the names until they are complete.
 bool ahead_fits(struct ahead_part * p, struct ahead_part * const * flight, int n,
                 const struct bd_state * s, const struct image_command * ops);
+// The same of one that was found to fit, with fewer in flight: less of it is late, never more.
+void ahead_fits_again(struct ahead_part * p, struct ahead_part * const * flight, int n,
+                      const struct bd_state * s, const struct image_command * ops);
 
 // All of it is told but its waits.
 void ahead_started(struct ahead_part * p);
 
 enum ahead_when {
     AHEAD_NOW,   // while those in flight run
+    AHEAD_FIRST, // when they are complete, before all else
     AHEAD_LATER, // when they are complete
     AHEAD_MOVES, // then, too, and behind what cores read where they get it last: the shims read
 };

@@ -11,14 +11,29 @@ static uint32_t lock_of(const uint32_t * words, enum image_bd_field f) {
 
 // ---- what may begin early ----
 
-static bool is_ready(const struct ahead_tile * shim, int queue, uint32_t ready) {
-    bool ok = shim->tasks[queue] > 0 && !(shim->whole >> queue & 1);
+static bool reads_ready(const struct ahead_tile * shim, int queue, uint32_t ready) {
+    bool ok = true;
     for (uint32_t bd = 0; bd < txn_shim.n_bds; bd++) {
         if (shim->by[bd] >> queue & 1) {
             ok &= shim->operand[bd] - 1 < 32 && ready >> (shim->operand[bd] - 1) & 1;
         }
     }
     return ok;
+}
+
+static bool is_ready(const struct ahead_tile * shim, int queue, uint32_t ready) {
+    return shim->tasks[queue] > 0 && !(shim->whole >> queue & 1) && reads_ready(shim, queue, ready);
+}
+
+// Whether something of a part is read when it starts, for which its results wait.
+static bool waits_for_operand(const struct ahead_part * p, uint32_t ready) {
+    bool waits = false;
+    for (int tile = ARRAY_ROW_SHIM; tile < TXN_TILES; tile += AIE_ROWS) {
+        for (int queue = TXN_SHIM_READS; queue < (int) txn_shim.n_queues; queue++) {
+            waits |= p->tiles[tile].tasks[queue] && !reads_ready(&p->tiles[tile], queue, ready);
+        }
+    }
+    return waits;
 }
 
 // Whether the memtile keeps what a channel brings by locks of its own.
@@ -35,6 +50,9 @@ static bool is_kept(const struct ahead_tile * mem, int channel) {
 }
 
 void early_scan(struct ahead_part * p, uint32_t ready) {
+    if (!waits_for_operand(p, ready)) {
+        return;
+    }
     for (int tile = ARRAY_ROW_SHIM; tile < TXN_TILES; tile += AIE_ROWS) {
         struct ahead_tile * shim = &p->tiles[tile];
         const struct ahead_tile * mem = &p->tiles[tile + ARRAY_ROW_MEM];
@@ -103,7 +121,7 @@ static bool may_begin(const struct ahead_part * p, int tile, int queue,
                       struct ahead_part * const * flight, int n) {
     const struct ahead_tile *shim = &p->tiles[tile], *mem = &p->tiles[tile + ARRAY_ROW_MEM];
     int channel = queue - TXN_SHIM_READS, tasks = shim->tasks[queue];
-    bool ok = !(mem->late >> channel & 1);
+    bool ok = !shim->unnamed && !(mem->late >> channel & 1);
     for (int i = 0; i < n && ok; i++) {
         const struct ahead_tile * before = &flight[i]->tiles[tile];
         ok = flight[i]->started || !before->tasks[queue] || before->begun >> queue & 1;

@@ -7,6 +7,8 @@
 //
 // A shim's channel leads to the memtile's channel of the same number, which is seen by both moving
 // as many words. It begins early where
+//   - another operand of the part is not ready, and so is read when the part starts: else an idle
+//     core would have results before, in memory that the parts in flight may still read;
 //   - all that it reads in this part are operands that the caller calls ready;
 //   - the parts before have begun their reads on that channel, and its queue has room;
 //   - no part in flight uses the memory of the memtile that it fills, but for one that uses it by

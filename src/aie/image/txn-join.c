@@ -30,6 +30,7 @@ struct told {
     int index;
     struct image_command * ops;
     size_t n, room, at; // at: the first that was not looked at ahead
+    bool * late;        // of each before that, whether it was
     struct ahead_part uses;
 };
 
@@ -293,6 +294,12 @@ static bool keep(void * user, const struct image_command * c) {
             return false;
         }
         t->ops = more;
+        bool * late = realloc(t->late, room * sizeof *late);
+        if (!late) {
+            j->failed = true;
+            return false;
+        }
+        t->late = late;
         t->room = room;
     }
     t->ops[t->n++] = *c;
@@ -387,7 +394,8 @@ static bool tell_now(struct joiner * j, struct told * t, uint64_t * cycles, bool
     j->now = t;
     for (; t->at < t->uses.n_told && (all || *cycles); t->at++) {
         size_t from = j->n;
-        if (ahead_when(&t->uses, &t->ops[t->at]) == AHEAD_NOW) {
+        t->late[t->at] = ahead_when(&t->uses, &t->ops[t->at]) != AHEAD_NOW;
+        if (!t->late[t->at]) {
             tell(j, &t->ops[t->at]);
         }
         uint64_t took = txn_price(j->out + from, j->n - from);
@@ -396,10 +404,30 @@ static bool tell_now(struct joiner * j, struct told * t, uint64_t * cycles, bool
     return t->at == t->uses.n_told;
 }
 
+// What was late for a part may be told now that one before it is complete.
+static void tell_again(struct joiner * j, int runs, uint64_t * cycles) {
+    struct ahead_part * flight[AHEAD_PARTS + 1];
+    for (int i = runs + 1; i < j->n_named && *cycles; i++) {
+        struct told * t = j->now = told_at(j, i);
+        size_t from = j->n;
+        flight[i - runs - 1] = &told_at(j, i - 1)->uses;
+        ahead_fits_again(&t->uses, flight, i - runs, &j->bds, t->ops);
+        for (size_t op = 0; op < t->at; op++) {
+            if (t->late[op] && ahead_when(&t->uses, &t->ops[op]) == AHEAD_NOW) {
+                t->late[op] = false;
+                tell(j, &t->ops[op]);
+            }
+        }
+        uint64_t took = txn_price(j->out + from, j->n - from);
+        *cycles -= took < *cycles ? took : *cycles;
+    }
+}
+
 // Parts behind one that runs, as many as are told meanwhile, the last one perhaps in part: the next
 // one, and more while the controller would wait. Returns the first that was not told wholly.
 static int tell_ahead(struct joiner * j, int runs, int next, enum status * st, struct error * err) {
     uint64_t cycles = run_cycles(told_at(j, runs));
+    tell_again(j, runs, &cycles);
     tell_early(j, runs, next);
     for (; next < j->n_parts && next - runs <= AHEAD_PARTS; next++) {
         struct told * t = told_at(j, next);
@@ -426,6 +454,7 @@ static enum status join(struct joiner * j, struct error * err) {
     for (int i = 0, next = 0; i < j->n_parts && st == ST_OK; i++) {
         struct told * t = told_at(j, i);
         if (next > i) {
+            tell_those(j, t, AHEAD_FIRST);
             // Where cores get their parameters before the tasks that fill their memory, words may
             // be on their way before either.
             tell_those(j, t, t->uses.fills_first ? AHEAD_LATER : AHEAD_MOVES);
@@ -478,6 +507,7 @@ enum status txn_join(const struct txn_part * parts, int n, bool ahead, uint32_t 
     }
     for (int i = 0; i <= AHEAD_PARTS; i++) {
         free(j->told[i].ops);
+        free(j->told[i].late);
     }
     free(j);
     return st;

@@ -157,18 +157,6 @@ uint64_t txn_cycles(const uint32_t * insts, size_t n_words) {
     return n_words > header ? txn_price(insts + header, n_words - header) : 0;
 }
 
-uint32_t txn_operations(const uint32_t * insts, size_t n_words) {
-    uint32_t operations = 0;
-    uint64_t cycles = 0;
-    size_t n;
-    for (size_t i = HEADER_BYTES / 4; i < n_words; i += n, operations++) {
-        if (!price(insts + i, n_words - i, &n, &cycles)) {
-            break;
-        }
-    }
-    return operations;
-}
-
 // ---- reading ----
 
 // Fixed words of each operation: those whose bit is set in `zero` are 0, and word `size_at` tells

@@ -305,7 +305,7 @@ static void parse_format(const struct isa_target * target, const struct isa_form
 
 // ---- registers by code, codes by register ----
 
-// Of a register that has several codes, the first.
+// A register that has several codes keeps the first.
 static void note_code(struct aie_isa * isa, int c, const struct isa_code * run, int i, int * rows) {
     int number = run->first + i * run->step;
     uint8_t * row = &isa->kind_codes[c][run->kind];
@@ -442,7 +442,7 @@ static uint8_t evidence_of(const struct isa_target * target, const char * name) 
     return (uint8_t) best;
 }
 
-void isa_build(struct aie_isa * isa, const struct isa_target * target) {
+static void isa_build(struct aie_isa * isa, const struct isa_target * target) {
     assert(target->n_rows <= ISA_MAX_INSTRS && target->n_formats <= ISA_MAX_FORMATS);
     assert(target->n_classes <= ISA_MAX_CLASSES);
     isa->target = target;

@@ -272,7 +272,7 @@ aie_reg aie_operand_reg(const struct aie_isa * isa, int op, int k, const char * 
 
 // Whether value is what operand k can hold (a register of its class, an immediate in its range).
 bool aie_operand_fits(const struct aie_isa * isa, int op, int k, int32_t value);
-// Of an immediate: from where to where it goes, and in which steps.
+// The range of an immediate: its least and greatest value, and the step between values.
 struct aie_range {
     int64_t min, max;
     int step;

@@ -127,7 +127,6 @@ struct aie_isa {
     uint16_t bucket[AIE_SLOT_COUNT][ISA_BUCKETS + 1];
 };
 
-void isa_build(struct aie_isa * isa, const struct isa_target * target); // aborts on a wrong table
 void isa_build_formats(struct aie_isa * isa); // bundle.c: which one is for which slots
 
 // enum aie_part by the name that the tables use; AIE_PART_ALL if there is none.

@@ -22,7 +22,8 @@ static int word_of(const struct aie_word_times * p, enum dtype t) {
                              : p->integer;
 }
 
-int bound_word(const struct kernel_spec * spec, const struct aie_word_times * times) {
+// The most that a word of any operand takes.
+static int bound_word(const struct kernel_spec * spec, const struct aie_word_times * times) {
     int most = word_of(times, spec->output.dtype);
     for (int i = 0; i < spec->n_inputs; i++) {
         int word = word_of(times, spec->inputs[i].dtype);
@@ -31,7 +32,8 @@ int bound_word(const struct kernel_spec * spec, const struct aie_word_times * ti
     return most;
 }
 
-bool bound_is_flat(const struct kernel_spec * spec) {
+// One run of elements: no row begins anew.
+static bool bound_is_flat(const struct kernel_spec * spec) {
     bool flat = tensor_is_contiguous(&spec->output);
     for (int i = 0; i < spec->n_inputs; i++) {
         flat &= tensor_is_contiguous(&spec->inputs[i]) &&

@@ -20,10 +20,6 @@ static inline uint64_t bound_words(const struct tensor * t) {
 uint64_t bound_columns(const struct kernel_spec * spec);
 // Words of the largest operand.
 uint64_t bound_most_words(const struct kernel_spec * spec);
-// The most that a word of any operand takes.
-int bound_word(const struct kernel_spec * spec, const struct aie_word_times * times);
-// One run of elements: no row begins anew.
-bool bound_is_flat(const struct kernel_spec * spec);
 // A kernel whose cores take so many of aie2's cycles, and which may run among other programs: half
 // of the columns have its own then. The chip's factor is the cores' alone: it is not applied to the
 // start, which is the stream's.

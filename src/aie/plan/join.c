@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-enum { MOST_PARTS = UINT16_MAX }; // what an aim can tell apart
+enum { MOST_PARTS = UINT16_MAX }; // parts that an aim can name
 
 void aie_joined_free(struct aie_joined * j) {
     free(j->insts);

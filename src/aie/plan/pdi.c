@@ -12,12 +12,19 @@ typedef enum status image_fn(const struct aie_program *, enum aie_arch, struct a
 
 // What a core is loaded with.
 static image_fn * const images[AIE_CODES] = {
-    [AIE_CODE_ELEMENTWISE] = elementwise_image,    [AIE_CODE_ROWS_LAYER] = rows_image,
-    [AIE_CODE_ROWS_REDUCE] = rows_image,           [AIE_CODE_GEMM] = mul_mat_image,
-    [AIE_CODE_GEMM_SHARED] = mul_mat_image,        [AIE_CODE_GEMV] = mul_mat_image,
-    [AIE_CODE_GEMV_PLANES] = mul_mat_image,        [AIE_CODE_UNPACK] = mul_mat_image,
-    [AIE_CODE_UNPACK_PLANES] = mul_mat_image,      [AIE_CODE_ATTENTION] = attention_image,
+    [AIE_CODE_ELEMENTWISE] = elementwise_image,
+    [AIE_CODE_ROWS_LAYER] = rows_image,
+    [AIE_CODE_ROWS_REDUCE] = rows_image,
+    [AIE_CODE_GEMM] = mul_mat_image,
+    [AIE_CODE_GEMM_SHARED] = mul_mat_image,
+    [AIE_CODE_GEMM_STORED] = mul_mat_image,
+    [AIE_CODE_GEMV] = mul_mat_image,
+    [AIE_CODE_GEMV_PLANES] = mul_mat_image,
+    [AIE_CODE_UNPACK] = mul_mat_image,
+    [AIE_CODE_UNPACK_PLANES] = mul_mat_image,
+    [AIE_CODE_ATTENTION] = attention_image,
     [AIE_CODE_ATTENTION_MATRIX] = attention_image,
+    [AIE_CODE_ATTENTION_HALVES] = attention_image,
 };
 
 // A column's cores have a program each, or none.
@@ -113,7 +120,7 @@ enum status aie_pdi(const struct aie_program * p, enum aie_arch arch, int column
     if (st == ST_OK && p->layout == AIE_LAYOUT_GEMM) {
         st = mul_mat_pdi(p, arch, on.columns, &program, pdi, size, err);
     } else if (st == ST_OK && p->layout == AIE_LAYOUT_ATTENTION) {
-        st = attention_pdi(arch, on.columns, &program, pdi, size, err);
+        st = attention_pdi(p, arch, on.columns, &program, pdi, size, err);
     } else if (st == ST_OK) {
         st = spread_pdi(on, p->layout, &program, pdi, size, err);
     }

@@ -25,6 +25,7 @@ static const struct aie_family families[KERNEL_FAMILIES] = {
     [KERNEL_MOVE] = {move_plan, move_bound, move_stream},
     [KERNEL_ATTENTION] = {attention_plan, attention_bound, attention_stream},
     [KERNEL_TASK] = {task_plan, task_bound, task_stream},
+    [KERNEL_WEIGH] = {weigh_plan, weigh_bound, weigh_stream},
 };
 
 static const struct aie_family * family_of(enum kernel_op op) {
@@ -89,6 +90,7 @@ uint64_t aie_likely(const struct kernel_spec * spec) {
         return task_likely(spec);
     case KERNEL_ELEMENTWISE:
     case KERNEL_ROWS:
+    case KERNEL_WEIGH:
         return bound_likely(spec, aie_times(spec->arch)->likely.edges);
     default:
         return aie_cycles(spec);

@@ -11,6 +11,7 @@
 #include "aie/ops/attention/attention.h"
 #include "aie/ops/convert/convert.h"
 #include "aie/ops/elementwise/elementwise-plan.h"
+#include "aie/ops/elementwise/weigh.h"
 #include "aie/ops/move/move.h"
 #include "aie/ops/mul-mat/mul-mat-plan.h"
 #include "aie/ops/rows/rows-plan.h"
@@ -30,6 +31,7 @@ struct aie_plan {
         struct move_plan move;
         struct at_plan attention;
         struct task_plan task;
+        struct weigh_plan weigh;
     } of;
 };
 

@@ -76,6 +76,9 @@ static enum dtype dtype_of(const struct kernel_spec * spec) {
     case KERNEL_ELEMENTWISE:
         return spec->output.dtype;
     case KERNEL_PRODUCT:
+        if (spec->op == KERNEL_OP_MUL_MAT_SHARED) { // i8: stored blocks
+            return DTYPE_BF16;
+        }
         return first == DTYPE_I8 || first == DTYPE_I16 ? first : DTYPE_BF16;
     case KERNEL_CONVERSION:
     case KERNEL_TASK:

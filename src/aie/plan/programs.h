@@ -4,7 +4,7 @@
 
 #include "kernel/kernel.h"
 
-// Which program the cores have.
+// The program that the cores run.
 enum aie_code {
     AIE_CODE_NONE, // others', see aie_decoders
     AIE_CODE_ELEMENTWISE,
@@ -12,12 +12,14 @@ enum aie_code {
     AIE_CODE_ROWS_REDUCE,
     AIE_CODE_GEMM,        // products, and bf16's further tasks
     AIE_CODE_GEMM_SHARED, // of block floats
+    AIE_CODE_GEMM_STORED, // of those, whose first operand comes so
     AIE_CODE_GEMV,        // products of few rows in bf16, and conversions
     AIE_CODE_GEMV_PLANES, // the same of blocks that go by planes (ops/blocks)
     AIE_CODE_UNPACK,
     AIE_CODE_UNPACK_PLANES,
     AIE_CODE_ATTENTION,
     AIE_CODE_ATTENTION_MATRIX, // prompts, products in matrix mode
+    AIE_CODE_ATTENTION_HALVES, // of heads in two halves
     AIE_CODES,
 };
 

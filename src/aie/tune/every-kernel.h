@@ -143,6 +143,19 @@ static int visit_task(enum kernel_op op, int64_t row, int64_t rows, visit_fn vis
     return count;
 }
 
+static int visit_sum(int64_t row, int64_t rows, visit_fn visit, void * user) {
+    int count = 0;
+    struct kernel_spec s = {
+        .op = KERNEL_OP_WEIGHTED_SUM,
+        .arch = every_arch,
+        .n_inputs = 2,
+        .inputs = {tensor_contiguous(DTYPE_F32, (const int64_t[4]){row, rows, 1, 1}),
+                   tensor_contiguous(DTYPE_F32, (const int64_t[4]){1, rows, 1, 1})},
+        .output = tensor_contiguous(DTYPE_F32, (const int64_t[4]){row, 1, 1, 1})};
+    visit_one(visit, user, &s, &count);
+    return count;
+}
+
 static int visit_all(visit_fn visit, void * user) {
     static const int64_t shapes[][4] = {{1024, 16, 1, 1}, {33, 5, 3, 2}, {1, 1, 1, 1}};
     static const int64_t products[][3] = {
@@ -178,5 +191,7 @@ static int visit_all(visit_fn visit, void * user) {
     }
     n += visit_attention(DTYPE_F16, 64, 16, 4, 96, 200, visit, user); // a prompt
     n += visit_attention(DTYPE_BF16, 64, 16, 4, 96, 200, visit, user);
+    n += visit_attention(DTYPE_F16, 128, 16, 4, 96, 256, visit, user); // in halves
+    n += visit_sum(2048, 8, visit, user);
     return n;
 }

@@ -8,7 +8,7 @@ enum field {
     STEP0, STEP1, STEP2, STEP3, WRAP0, WRAP1, WRAP2,
     BEFORE0, BEFORE1, BEFORE2, AFTER0, AFTER1, AFTER2,
     ITERATION, ITERATIONS, ITERATION_STEP,
-    ACQUIRES, ACQUIRE, RELEASE_VALUE, RELEASE,
+    ACQUIRES, ACQUIRE, RELEASE_VALUE, RELEASE, HEADER,
     FIELDS
 };
 
@@ -24,7 +24,7 @@ static const struct place layout[TILE_KINDS][FIELDS] = {
         [WRAP0] = {3, 29, 20}, [WRAP1] = {4, 29, 20},
         [ITERATION] = {6, 31, 26}, [ITERATIONS] = {6, 25, 20}, [ITERATION_STEP] = {6, 19, 0},
         [ACQUIRES] = {7, 12, 12}, [ACQUIRE] = {7, 3, 0},
-        [RELEASE_VALUE] = {7, 24, 18}, [RELEASE] = {7, 16, 13},
+        [RELEASE_VALUE] = {7, 24, 18}, [RELEASE] = {7, 16, 13}, [HEADER] = {2, 30, 30},
     },
     [TILE_MEM] = {
         [WORDS] = {0, 16, 0}, [ADDRESS] = {1, 18, 0},
@@ -36,7 +36,7 @@ static const struct place layout[TILE_KINDS][FIELDS] = {
         [AFTER0] = {5, 22, 17}, [AFTER1] = {5, 27, 23}, [AFTER2] = {5, 31, 28},
         [ITERATION] = {6, 28, 23}, [ITERATIONS] = {6, 22, 17}, [ITERATION_STEP] = {6, 16, 0},
         [ACQUIRES] = {7, 15, 15}, [ACQUIRE] = {7, 7, 0},
-        [RELEASE_VALUE] = {7, 30, 24}, [RELEASE] = {7, 23, 16},
+        [RELEASE_VALUE] = {7, 30, 24}, [RELEASE] = {7, 23, 16}, [HEADER] = {0, 31, 31},
     },
     [TILE_CORE] = {
         [WORDS] = {0, 13, 0}, [ADDRESS] = {0, 27, 14},
@@ -46,7 +46,7 @@ static const struct place layout[TILE_KINDS][FIELDS] = {
         [WRAP0] = {3, 20, 13}, [WRAP1] = {3, 28, 21},
         [ITERATION] = {4, 24, 19}, [ITERATIONS] = {4, 18, 13}, [ITERATION_STEP] = {4, 12, 0},
         [ACQUIRES] = {5, 12, 12}, [ACQUIRE] = {5, 3, 0},
-        [RELEASE_VALUE] = {5, 24, 18}, [RELEASE] = {5, 16, 13},
+        [RELEASE_VALUE] = {5, 24, 18}, [RELEASE] = {5, 16, 13}, [HEADER] = {1, 30, 30},
     },
 };
 // clang-format on
@@ -130,6 +130,7 @@ void verify_bd_read(enum tile_kind kind, const uint32_t words[BD_WORDS], struct 
         .acquire = get(kind, words, ACQUIRE),
         .releases = get(kind, words, RELEASE_VALUE),
         .lock = get(kind, words, RELEASE),
+        .packet = get(kind, words, HEADER),
     };
     for (int d = 0; d < 3; d++) {
         bool pads = get(kind, words, BEFORE0 + d) || get(kind, words, AFTER0 + d);

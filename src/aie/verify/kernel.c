@@ -37,12 +37,6 @@ enum status aie_verify_files(const struct kernel_spec * spec, const uint8_t * pd
     return aie_verify(&job, err);
 }
 
-enum status aie_verify_kernel(const struct kernel_spec * spec, const struct kernel_code * code,
-                              struct error * err) {
-    return aie_verify_files(spec, code->pdi, code->pdi_size, (const uint8_t *) code->insts,
-                            code->n_insts * 4, err);
-}
-
 void aie_verify_digest(const struct kernel_spec * spec, const uint8_t pdi[SHA256_BYTES],
                        const uint8_t insts[SHA256_BYTES], uint8_t out[SHA256_BYTES]) {
     struct verify_operand operands[VERIFY_KERNEL_OPERANDS];

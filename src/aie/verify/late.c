@@ -3,7 +3,7 @@
 // can hold its own input back, so that the read looks at its descriptor only then. So what stands
 // there is the kernel's to read all the same: the new words under the address that is patched in,
 // an input's, and so along the chain. The patch comes at once: in between the descriptor holds an
-// address below the operand's size, which is no operand's; docs/verifier.md tells what that leaves
+// address below the operand's size, which is no operand's; docs/verifier.md says what that leaves
 // open.
 #include "model.h"
 

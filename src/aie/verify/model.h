@@ -1,7 +1,7 @@
 // model: the array as the verifier sees it, and what its files share. Registers and descriptors are
 // tables (regs.c, bd.c); tile.c applies writes, shim.c follows transfers to host memory, late.c
-// reads that may not be over, wires.c the streams, headers.c what files say of themselves; verify.c
-// walks them.
+// reads that may not be over, wires.c the streams, packets.c those to control ports, headers.c what
+// files say of themselves; verify.c walks them.
 #pragma once
 
 #include "verify.h"
@@ -87,7 +87,7 @@ int verify_port_at(enum tile_kind kind, bool master, enum side side,
 // ---- descriptors ----
 
 struct bd { // a descriptor in one form
-    bool valid, chained, acquires, releases, compressed, out_of_order, secure;
+    bool valid, chained, acquires, releases, compressed, out_of_order, secure, packet;
     bool pads, pads_unwrapped; // zeros around the data; also where there is nothing to go around
     int next;
     uint32_t stream_id;     // of the memory translation
@@ -142,6 +142,7 @@ struct tile {
     uint64_t touched;        // descriptors that it wrote to at all, as bits
     uint32_t master[MOST_PORTS], slave[MOST_PORTS], slots[MOST_PORTS][PORT_SLOTS];
     bool has_program, enabled;
+    uint8_t controls; // MM2S channels whose packets can reach a control port, as bits
 };
 
 struct verifier {
@@ -191,8 +192,7 @@ bool verify_shim_check_bd(struct verifier * v, const struct tile * t, int queue,
                           struct bd * bd);
 bool verify_shim_check_kind(struct verifier * v, const struct tile * t, int queue, int id,
                             const struct bd * bd);
-uint64_t verify_room(const struct verifier * v, const struct binding * b); // of its operand, bytes
-uint64_t verify_largest_room(const struct verifier * v);                   // of all operands
+uint64_t verify_largest_room(const struct verifier * v); // of all operands
 
 // A descriptor that a read may still use, before its words are written and after its patch.
 bool verify_late_block(struct verifier * v, const struct tile * t, int id,
@@ -206,6 +206,13 @@ bool verify_wires_written(struct verifier * v, const struct tile * t, const stru
 // The whole, when the PDI is done.
 bool verify_wires_check(struct verifier * v);
 bool verify_wires_token_way(const struct verifier * v, const struct tile * t, int queue);
+
+// A master that leads to a control port; all that can reach one; and what a channel sends there.
+bool verify_packets_written(struct verifier * v, const struct tile * t, uint32_t master);
+bool verify_packets_check(struct verifier * v);
+bool verify_packets_sent(struct verifier * v, const struct tile * t, int channel, int id,
+                         const struct bd * bd);
+
 // Whether something is at the other end of what a shim's queue writes to memory.
 bool verify_wires_source(const struct verifier * v, const struct tile * t, int channel);
 

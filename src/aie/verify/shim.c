@@ -26,7 +26,7 @@ static int channel_of(int queue) {
 // ---- descriptors ----
 
 // Bytes that its operand may have for DMA, which moves words.
-uint64_t verify_room(const struct verifier * v, const struct binding * b) {
+static uint64_t verify_room(const struct verifier * v, const struct binding * b) {
     uint64_t bytes = v->job->operands[b->operand].bytes;
     return bytes > UINT64_MAX - 3 ? bytes : (bytes + 3) & ~UINT64_C(3);
 }
@@ -74,8 +74,8 @@ static bool check_raw(struct verifier * v, const struct tile * t, int bd,
                          bd, t->col, (unsigned long long) (high << 32 | low));
 }
 
-// Whose memory it is for, and in which order: also of one that this stream never starts, which
-// another one's read might.
+// Checks whose memory a descriptor reaches, and that it goes in order. One that this stream never
+// starts is checked too: the read of another one might use it.
 static bool check_reach(struct verifier * v, const struct tile * t, int id, const struct bd * bd) {
     if (bd->secure || bd->stream_id) {
         return verify_refuse(
@@ -285,7 +285,8 @@ bool verify_shim_push(struct verifier * v, struct tile * t, int queue, uint32_t 
                                  "descriptor %d and never ends",
                                  way(queue), channel_of(queue), t->col, id);
         }
-        if (!verify_shim_check_bd(v, t, queue, id, &bd)) {
+        if (!verify_shim_check_bd(v, t, queue, id, &bd) ||
+            (queue_reads(queue) && !verify_packets_sent(v, t, channel_of(queue), id, &bd))) {
             return false;
         }
         seen |= 1u << id;

@@ -158,6 +158,9 @@ static bool push(struct verifier * v, const struct tile * t, bool mm2s, int chan
                                  : bd.words == 0 ? "empty"
                                                  : "for sending: it puts zeros around its data");
         }
+        if (mm2s && !verify_packets_sent(v, t, channel, id, &bd)) {
+            return false;
+        }
         seen |= UINT64_C(1) << id;
         id = bd.next;
         more = bd.chained;

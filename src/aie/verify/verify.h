@@ -6,10 +6,11 @@
 //   - a transfer of a shim has the address of an operand, stays inside it by its size, and goes in
 //     the direction that the operand is declared for; nothing is written to memory behind the end;
 //   - descriptors of memtiles and cores stay inside the memory of tiles of the partition;
-//   - no stream leaves the partition, reaches a control port or looks like a token;
+//   - no stream leaves the partition or looks like a token, and none but a kernel's of ours reaches
+//     a control port;
 //   - every SYNC has a task that reports to it.
 //
-// docs/verifier.md tells what this does and does not prove.
+// docs/verifier.md says what this does and does not prove.
 #pragma once
 
 #include "base/sha256.h"
@@ -34,7 +35,8 @@ struct verify_job {
     const struct verify_operand * operands; // in the order of a dispatch
     int n_operands;
     // A stream of our compiler: it holds no input back, so that reads are over when a SYNC has
-    // passed, and a descriptor may be written then for an operand of any size.
+    // passed, and a descriptor may be written then for an operand of any size. Its packets may go
+    // to control ports.
     bool own;
 };
 
@@ -55,8 +57,6 @@ int aie_verify_operands(const struct kernel_spec * spec,
 // Two files as a kernel of this spec.
 enum status aie_verify_files(const struct kernel_spec * spec, const uint8_t * pdi, size_t pdi_size,
                              const uint8_t * insts, size_t insts_size, struct error * err);
-enum status aie_verify_kernel(const struct kernel_spec * spec, const struct kernel_code * code,
-                              struct error * err);
 
 // What a kept verdict is about: this verifier, the bytes of both files, the architecture, the
 // columns and the operands. A verdict that was kept counts only where this is equal.

@@ -1,17 +1,16 @@
 // wires: the streams between tiles. A stream may go to DMA channels and cores of the partition and
-// nowhere else: a control port would take its words as writes to any register, a neighbouring
-// partition as its own data, the controller beside the array as tokens. Only the PDI sets them:
-// what one stream changed would last while another one runs.
+// nowhere else: a control port would take its words as writes to any register (packets.c says when
+// it may), a neighbouring partition as its own data, the controller beside the array as tokens.
+// Only the PDI sets them: what one stream changed would last while another one runs.
 #include "model.h"
 
 enum {
     ENABLE = 31,
     PACKET = 30,
     SLOT_ENABLE = 8,
-    SHIM_CONTROL = 0,     // slave
-    SHIM_TOKENS = 2,      // master South 0
-    SHIM_SOUTH_FIRST = 2, // masters and slaves to the south begin here
-    TO_DMA = 1,           // of mux and demux
+    SHIM_CONTROL = 0, // slave
+    SHIM_TOKENS = 2,  // master South 0
+    TO_DMA = 1,       // of mux and demux
     MOST_HOPS = 64,
 };
 
@@ -39,11 +38,7 @@ bool verify_wires_written(struct verifier * v, const struct tile * t, const stru
     enum side side = verify_port_side(t->kind, master, reg->index, &index);
     const struct tile_map * map = map_of(v, t);
     if (master && side == SIDE_CONTROL) {
-        return verify_refuse(
-            v, "leave control packets out",
-            "a stream is led to the control port of %s (%d,%d), where its words could "
-            "write any register",
-            map->name, t->col, t->row);
+        return verify_packets_written(v, t, word);
     }
     if ((side == SIDE_WEST && t->col == 0) || (side == SIDE_EAST && t->col == v->columns - 1)) {
         return verify_refuse(v, "make it again for this partition",
@@ -124,7 +119,7 @@ bool verify_wires_check(struct verifier * v) {
             ok = check_south(v, t, false, i);
         }
     }
-    return ok;
+    return ok && verify_packets_check(v);
 }
 
 bool verify_wires_token_way(const struct verifier * v, const struct tile * t, int queue) {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WALK_DIMS = 2 * GGML_MAX_DIMS, MAX_TAIL = 16, MAX_ARGS = 256 };
+enum { WALK_DIMS = 2 * GGML_MAX_DIMS, MAX_ARGS = 256 };
 #define MAX_ITEMS ((int64_t) 1 << 31)
 
 // gpu_elementwise writes the structs in this order.

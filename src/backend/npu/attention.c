@@ -1,13 +1,15 @@
 // attention: FLASH_ATTN_EXT on the array. One kernel, or where that would take too long one for
 // each batch and so many queries, heads and keys of it; what kernels made of some keys each is put
 // together by the host (attention-parts.c), so that there is no limit to keys but memory. Keys and
-// values of f32 are made bf16 by the array first, those of q8_0 and q4_0 go to the cores as they
-// are; a mask whose rows do not begin on words is laid out by the host. What else the kernel does
-// not take (head sizes, other quantized keys) is left to the CPU.
+// values of f32 are made bf16 by the array first, and so are those of quantized blocks
+// (attention-blocks.c) but q8_0 and q4_0, which go to the cores as they are; a mask whose rows do
+// not begin on words is laid out by the host. What else the kernel does not take (head sizes, keys
+// of types that no core unpacks) is left to the CPU.
 //
 // Of many queries, as a prompt has them, most do not see all keys: those behind them, those that a
 // window has left. The host reads the mask, goes by a few queries at a time, and leaves out the
 // keys that none of them sees.
+#include "attention-blocks.h"
 #include "attention-parts.h"
 #include "kept.h"
 #include "mat.h"
@@ -39,6 +41,13 @@ static bool is_blocks(enum ggml_type t) {
     return t == GGML_TYPE_Q8_0 || t == GGML_TYPE_Q4_0;
 }
 
+// Does the kernel take such rows of keys or values? Blocks go to the cores by twos, which are
+// words.
+static bool stands(const struct view * v) {
+    return is_halves(v->type) ||
+           (is_blocks(v->type) && v->ne[0] / ggml_blck_size(v->type) % 2 == 0);
+}
+
 // Blocks as the kernel knows them: words.
 static struct tensor tensor_of(const struct view * v) {
     struct view words = *v;
@@ -62,6 +71,9 @@ static struct attend attend_of(const struct ggml_tensor * node) {
     for (int i = K; i <= V; i++) {
         if (a.in[i].type == GGML_TYPE_F32) {
             a.in[i] = view_contiguous(GGML_TYPE_BF16, a.in[i].ne, NULL);
+            a.staged[i] = true;
+        } else if (!stands(&a.in[i])) {
+            a.in[i] = attention_unpacked(&a.in[i]);
             a.staged[i] = true;
         }
     }
@@ -362,11 +374,9 @@ enum status attention_check(struct hsa_device * device, const struct ggml_tensor
         }
     }
     for (int i = K; i <= V; i++) {
-        if (src[i]->type != GGML_TYPE_F32 && !is_halves(src[i]->type) && !is_blocks(src[i]->type)) {
-            return refuse(node, "keys and values are f32, f16, bf16, q8_0 or q4_0", err);
-        }
-        if (ggml_row_size(src[i]->type, src[i]->ne[0]) % DMA_WORD) {
-            return refuse(node, "keys or values of an odd number of blocks", err);
+        if (src[i]->type != GGML_TYPE_F32 && !is_halves(src[i]->type) &&
+            !ggml_is_quantized(src[i]->type)) {
+            return refuse(node, "keys and values are f32, f16, bf16 or quantized", err);
         }
     }
     if ((src[MASK] && (src[MASK]->type != GGML_TYPE_F16 || src[MASK]->ne[0] < src[K]->ne[1] ||
@@ -388,7 +398,15 @@ enum status attention_check(struct hsa_device * device, const struct ggml_tensor
     struct part part;
     for (int i = K; i <= V; i++) {
         struct view given = view_of(src[i]);
-        if (a.staged[i] && !moves_can(device->npu, &given, &a.in[i])) {
+        struct error why;
+        if (!a.staged[i]) {
+            continue;
+        }
+        if (given.type != GGML_TYPE_F32) {
+            if (attention_blocks_check(device, &given, &why) != ST_OK) {
+                return refuse(node, why.text, err);
+            }
+        } else if (!moves_can(device->npu, &given, &a.in[i])) {
             return refuse(node, "descriptors of words cannot walk keys or values", err);
         }
     }
@@ -420,7 +438,8 @@ static enum status stage(struct hsa_stream * s, const struct ggml_tensor * node,
         room += GGML_PAD(view_bytes(&a->in[i]), BUFFER_ALIGNMENT);
         atomic_fetch_add(&s->device->staged_operands, 1);
         if (i != MASK) {
-            st = moves_send(s, &given, &a->in[i], err);
+            st = given.type == GGML_TYPE_F32 ? moves_send(s, &given, &a->in[i], err)
+                                             : attention_blocks_send(s, &given, &a->in[i], err);
             continue;
         }
         if (npu_is_pending(s, given.data, ggml_nbytes(node->src[i]))) {
@@ -464,4 +483,21 @@ enum status attention_run(struct hsa_stream * s, struct ggml_tensor * node, stru
         }
     }
     return st;
+}
+
+// Of all keys, those that nobody sees among them.
+void attention_ways(struct hsa_device * device, const struct ggml_tensor * node, bool shares,
+                    struct route_stop * out) {
+    (void) shares;
+    if (attention_check(device, node, NULL) != ST_OK || ggml_is_empty(node)) {
+        return;
+    }
+    struct attend a = attend_of(node);
+    struct part each;
+    if (cut(device->npu, &a, &each)) {
+        bool look = a.there[MASK] && a.in[Q].ne[1] >= SEEN_QUERIES && a.in[K].ne[1] > SEEN_QUERIES;
+        each.queries = look && each.queries > SEEN_QUERIES ? SEEN_QUERIES : each.queries;
+        struct kernel_spec spec = spec_of(&a, device->npu->arch, &each);
+        route_add_kernel(out, device->npu->store, &spec);
+    }
 }

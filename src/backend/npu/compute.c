@@ -119,6 +119,12 @@ static enum status host_check(struct hsa_device * device, const struct ggml_tens
     return op_is_view(node->op) ? ST_OK : host_check_node(node, err);
 }
 
+static void host_ways(struct hsa_device * device, const struct ggml_tensor * node, bool shares,
+                      struct route_stop * out) {
+    (void) shares;
+    moves_ways(device->npu, node, out);
+}
+
 static enum status host_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
     bool done;
     enum status st = moves_node(s, node, &done, err);
@@ -145,6 +151,17 @@ static enum status product_check(struct hsa_device * device, const struct ggml_t
     return mat_plan_node(mat_world_of(device), node, &plan, err);
 }
 
+static void product_ways(struct hsa_device * device, const struct ggml_tensor * node, bool shares,
+                         struct route_stop * out) {
+    struct mat_world w = mat_world_of(device);
+    if (node->src[0]) {
+        struct view weights = view_of(node->src[0]);
+        w.panel = panels_of(buffer_panels(node->src[0]), &weights);
+    }
+    w.shares_b = shares;
+    mat_ways(w, node, out);
+}
+
 static enum status product_run(struct hsa_stream * s, struct ggml_tensor * node,
                                struct error * err) {
     return mat_compute(s, node, err);
@@ -158,6 +175,12 @@ static enum status experts_check(struct hsa_device * device, const struct ggml_t
                                  struct error * err) {
     struct mat_world w = mat_world_of(device);
     return expert_check(&w, node, err);
+}
+
+static void experts_ways(struct hsa_device * device, const struct ggml_tensor * node, bool shares,
+                         struct route_stop * out) {
+    (void) shares;
+    expert_ways(mat_world_of(device), node, out);
 }
 
 static enum status experts_run(struct hsa_stream * s, struct ggml_tensor * node,
@@ -176,23 +199,39 @@ static enum status kernels_check(struct hsa_device * device, const struct ggml_t
     return plan_node(device->npu->store, device->npu->arch, node, &plan, err);
 }
 
+static void kernels_ways(struct hsa_device * device, const struct ggml_tensor * node, bool shares,
+                         struct route_stop * out) {
+    struct plan plan;
+    (void) shares;
+    if (plan_node(device->npu->store, device->npu->arch, node, &plan, NULL) == ST_OK && plan.n) {
+        task_ways(device->npu, &plan, out);
+    }
+}
+
 // A node goes the first way whose `is` accepts it.
 static const struct way {
     bool (*is)(const struct ggml_tensor * node);
     enum status (*check)(struct hsa_device * device, const struct ggml_tensor * node,
                          struct error * err);
     enum status (*run)(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
+    // Where it can be computed, for the route of its graph; NULL: nobody knows.
+    void (*ways)(struct hsa_device * device, const struct ggml_tensor * node, bool shares,
+                 struct route_stop * out);
     bool by_data; // what is sent depends on numbers in the tensors
 } ways[] = {
-    {.is = is_host, .check = host_check, .run = host_run},
-    {.is = is_product, .check = product_check, .run = product_run},
-    {.is = is_experts, .check = experts_check, .run = experts_run, .by_data = true},
-    {.is = rope_is, .check = rope_check, .run = rope_run},
-    {.is = attention_is, .check = attention_check, .run = attention_run},
+    {.is = is_host, .check = host_check, .run = host_run, .ways = host_ways},
+    {.is = is_product, .check = product_check, .run = product_run, .ways = product_ways},
+    {.is = is_experts,
+     .check = experts_check,
+     .run = experts_run,
+     .ways = experts_ways,
+     .by_data = true},
+    {.is = rope_is, .check = rope_check, .run = rope_run, .ways = rope_ways},
+    {.is = attention_is, .check = attention_check, .run = attention_run, .ways = attention_ways},
     {.is = add_id_is, .check = add_id_check, .run = add_id_run, .by_data = true},
     {.is = top_k_is, .check = top_k_check, .run = top_k_run},
     {.is = steps_is, .check = steps_check, .run = steps_run},
-    {.is = is_any, .check = kernels_check, .run = kernels_run},
+    {.is = is_any, .check = kernels_check, .run = kernels_run, .ways = kernels_ways},
 };
 
 static const struct way * way_of(const struct ggml_tensor * node) {
@@ -201,6 +240,14 @@ static const struct way * way_of(const struct ggml_tensor * node) {
         way++;
     }
     return way;
+}
+
+void npu_ways(struct hsa_device * device, const struct ggml_tensor * node, bool shares,
+              struct route_stop * out) {
+    const struct way * way = way_of(node);
+    if (way->ways) {
+        way->ways(device, node, shares, out);
+    }
 }
 
 // ---- every node ----
@@ -238,6 +285,7 @@ static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, str
     bool done;
     struct panels_node room;
     node = (struct ggml_tensor *) (uintptr_t) panels_restride(node, &room);
+    s->npu->place = route_of(s->npu->route, s->node);
     if (small_is_hosts(s, node)) {
         return small_run(s, node, err);
     }
@@ -269,7 +317,6 @@ static void scratch_reset(struct hsa_stream * s) {
     memset(s->npu->recent, 0, sizeof s->npu->recent);
     memset(s->npu->ropes, 0, sizeof s->npu->ropes);
     steps_room_reset(s);
-    s->npu->on_tasks = false;
     s->npu->on_decoder = false; // at the end of a graph, or where one wants more than there is
 }
 
@@ -279,8 +326,10 @@ const struct device_kind npu_kind = {
     .compute = compute,
     .together = together,
     .fuse = fuse_nodes,
+    .longest = fuse_longest,
     .pair = pair_products,
     .begin = npu_stream_begin,
+    .route = route_begin,
     .end = npu_stream_end,
     .flush = npu_stream_flush,
     .settled = npu_stream_settled,

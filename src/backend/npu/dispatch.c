@@ -32,6 +32,7 @@ enum status npu_stream_begin(struct hsa_stream * s, struct error * err) {
     s->npu->names =
         hsac_agent_traces(s->device->agent) ? calloc(MAX_IN_FLIGHT, sizeof *s->npu->names) : NULL;
     s->npu->kept = kept_new();
+    s->npu->route = route_new();
     s->npu->join = env_flag("GGML_HSA_JOIN", true) ? join_new() : NULL;
     return ST_OK;
 }
@@ -39,6 +40,7 @@ enum status npu_stream_begin(struct hsa_stream * s, struct error * err) {
 void npu_stream_end(struct hsa_stream * s) {
     steps_room_free(s);
     kept_free(s->npu->kept);
+    route_free(s->npu->route);
     join_free(s->npu->join, s->device->agent);
     free(s->npu->names);
     free(s->npu);
@@ -157,7 +159,6 @@ enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct
     if (st == ST_OK) { // one that was refused has touched nothing: the CPU may compute the node
         s->sent++;
         sent->on_decoder = kernel->decoder != STORE_NO_DECODER;
-        sent->on_tasks = kernel->tasks;
         atomic_fetch_add(&s->device->dispatches, 1);
     }
     return st;
@@ -190,6 +191,18 @@ static uint32_t row_of(struct profile * p, const struct kernel_spec * spec,
     return profile_kernel(p, name);
 }
 
+// Bytes of an operand. What is taken of a panel's rows is chunks that follow each other, where rows
+// that go on behind it would lie apart.
+static uint64_t bytes_of(const struct kernel_spec * spec, int operand) {
+    const struct tensor * t = operand < spec->n_inputs ? &spec->inputs[operand] : &spec->output;
+    bool blocks = spec->op == KERNEL_OP_MUL_MAT_BLOCKS && operand == 0;
+    int64_t rows = blocks ? kernel_panel_of(spec).rows : 0, bytes = tensor_bytes(t);
+    if (rows && t->ne[1] > 1) {
+        bytes -= (rows - 1) * (t->nb[1] - t->ne[0] * dtype_size(t->dtype));
+    }
+    return GGML_PAD((uint64_t) bytes, DMA_WORD);
+}
+
 enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
                          char * const addr[PLAN_OPERANDS], struct error * err) {
     struct store_kernel * kernel;
@@ -206,7 +219,7 @@ enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
         // The address of an absent input is never read, but must be a valid one.
         bool absent = tensor_elements(t) == 0;
         d.operands[i].addr = addr[absent ? 0 : i];
-        d.operands[i].size = absent ? DMA_WORD : GGML_PAD((uint64_t) tensor_bytes(t), DMA_WORD);
+        d.operands[i].size = absent ? DMA_WORD : bytes_of(spec, i);
     }
     uint64_t us = kernel->us; // who sends it may give it back
     st = npu_send(s, kernel, &d, us, err);

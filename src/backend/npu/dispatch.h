@@ -5,6 +5,7 @@
 #include "join.h"
 #include "kept.h"
 #include "mat.h"
+#include "route.h"
 
 // Dispatches between two waits: bounds the pins that one stream holds. A token of the largest
 // models has some 3,000, and is waited for once: the queue lets the host go on while it has room.
@@ -52,8 +53,9 @@ struct npu_stream {
     struct kept * kept;                // plans of nodes; NULL: none are kept
     struct join * join;                // kernels that wait to be sent together; NULL: none do
     const struct join_gather * gather; // of what is sent now (join_add); NULL: none
-    bool on_decoder;  // the last kernel of this graph was one of the decoder's PDIs
-    bool on_tasks;    // it was one of a PDI that has tasks beside its products
+    bool on_decoder;          // the last kernel of this graph was one of the decoder's PDIs
+    struct route * route;     // of the graph at hand; NULL: none
+    struct route_place place; // where the node at hand is to be computed
     size_t n_written; // what was written since the last wait; more than there is room for: anything
     struct {
         const char *begin, *end;
@@ -88,12 +90,21 @@ enum status npu_copy_by_host(struct hsa_stream * s, const struct view * from,
 // dispatch JOIN_MOST_PARTS at most. NULL is fine.
 void npu_hold(struct hsa_stream * s, struct shadow * shadow);
 
+// ---- compute.c ----
+
+// The ways in which a node can be computed, as route.h wants them. shares: its second operand is
+// that of the product before it.
+void npu_ways(struct hsa_device * device, const struct ggml_tensor * node, bool shares,
+              struct route_stop * out);
+
 // ---- rope.c ----
 
 bool rope_is(const struct ggml_tensor * node);
 enum status rope_check(struct hsa_device * device, const struct ggml_tensor * node,
                        struct error * err);
 enum status rope_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
+void rope_ways(struct hsa_device * device, const struct ggml_tensor * node, bool shares,
+               struct route_stop * out);
 // The table of angles of a ROPE node, where it was made recently.
 const char * rope_table_kept(struct hsa_stream * s, const struct ggml_tensor * node);
 void rope_forget(struct hsa_stream * s, const void * begin, size_t bytes); // as mat_forget
@@ -104,11 +115,14 @@ bool attention_is(const struct ggml_tensor * node);
 enum status attention_check(struct hsa_device * device, const struct ggml_tensor * node,
                             struct error * err);
 enum status attention_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
+void attention_ways(struct hsa_device * device, const struct ggml_tensor * node, bool shares,
+                    struct route_stop * out);
 
 // ---- fuse.c ----
 
 // Have these nodes, which follow each other, one kernel? And that one as a node.
 bool fuse_nodes(const struct ggml_tensor * const nodes[], int n, struct ggml_tensor * out);
+int fuse_longest(const struct ggml_tensor * first); // how many could be one that begin with it
 
 // ---- pair.c ----
 
@@ -125,8 +139,10 @@ enum status add_id_run(struct hsa_stream * s, struct ggml_tensor * node, struct 
 
 // ---- tasks.c ----
 
-// Has the plan's kernel run where the products before it did, where that pays.
+// Has the plan's kernel run where products are, if that is the node's place.
 void task_place(const struct hsa_stream * s, struct plan * p);
+// The ways of a node of one kernel: as it is, and as a task.
+void task_ways(struct npu * npu, const struct plan * p, struct route_stop * out);
 
 // ---- small.c ----
 

@@ -6,9 +6,7 @@
 // batches (test-gather holds that); of one matrix the compiler is asked.
 #include "expert.h"
 #include "panels.h"
-
-// An address that stands for weights whose padded forms lie in different places.
-#define PRETENDED ((char *) (uintptr_t) ((uint64_t) 1 << 46))
+#include "pretended.h"
 
 struct gathered {
     struct expert_product p;
@@ -28,7 +26,7 @@ static void set_gathered(const struct expert_call * c, char * padded_row, struct
     if (g->shadows[0]) {
         struct view view = shadow_view(g->shadows[0]);
         expert_pad(c, &view, padded_row, &g->p);
-        a->data = PRETENDED;
+        a->data = pretended(PRETENDED_EXPERTS);
         a->nb[2] = a->nb[3] = view_bytes(&view);
     }
     a->ne[2] = b->ne[2] = node->ne[2] = c->n_slots;

@@ -176,6 +176,25 @@ enum status expert_check(const struct mat_world * w, const struct ggml_tensor * 
     return st;
 }
 
+// As if every expert got as many rows.
+void expert_ways(struct mat_world w, const struct ggml_tensor * node, struct route_stop * out) {
+    struct expert_call c;
+    struct mat_plan p;
+    if (call_of(&w, node, &c, NULL) != ST_OK || ggml_is_empty(node) || c.as->ne[0] == 0) {
+        return;
+    }
+    int64_t rows = c.n_slots * c.n_tokens, experts = rows < c.n_experts ? rows : c.n_experts;
+    struct mat_source weights = c.pads ? padded_of(&c) : expert_source(&c, 0);
+    w.ways = out;
+    if (plan_expert(&w, &c, &weights, (rows + experts - 1) / experts, &p, NULL) == ST_OK &&
+        !out->n) {
+        route_add(out, mat_cost(&w, &p));
+    }
+    for (int i = 0; i < out->n; i++) {
+        out->ways[i].cycles *= (uint64_t) experts;
+    }
+}
+
 // ---- rows by expert ----
 
 int32_t expert_id(const struct expert_call * c, int64_t row) {
@@ -292,7 +311,7 @@ static enum status run_group(struct hsa_stream * s, const struct expert_call * c
 
 static enum status plan_job(struct hsa_stream * s, const struct expert_call * c, int64_t expert,
                             struct job * j, struct error * err) {
-    struct mat_world w = mat_world_of(s->device);
+    struct mat_world w = mat_world_here(s);
     enum mat_pieces pieces = c->precise ? MAT_LEFT : MAT_HI;
     struct mat_source weights = expert_source(c, expert);
     enum status st = c->pads ? mat_shadow(s, c->as, &weights, MAT_PADDED, &j->shadow, err) : ST_OK;

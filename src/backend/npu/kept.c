@@ -1,7 +1,7 @@
-// kept: see kept.h. A node is known by its key: op, parameters, and for each of its tensors
-// datatype, shape, strides, how its address is aligned, whether it is of weights, and how far
-// tensors that overlap lie apart. Layers of a model have the same keys, and so one entry. The hash
-// leads to an entry, the whole key decides.
+// kept: see kept.h. A node is known by its key: op, parameters, its place, and for each of its
+// tensors datatype, shape, strides, how its address is aligned, whether it is of weights, and how
+// far tensors that overlap lie apart. Layers of a model have the same keys, and so one entry. The
+// hash leads to an entry, the whole key decides.
 //
 // Kept true: an entry that is replayed was recorded without a wait, and every operand of it lies in
 // a tensor of the node, its table of ROPE, or the room of its steps (steps.h): so nothing of it was
@@ -26,7 +26,7 @@ enum {
     MOST_TRIES = 3,                  // to write a node down: a wait may have been for another one
     TENSOR_WORDS = 1 + 2 * GGML_MAX_DIMS,
     PARAM_WORDS = GGML_MAX_OP_PARAMS / 8,
-    MOST_WORDS = 1 + PARAM_WORDS + MOST_TENSORS * TENSOR_WORDS + MOST_TENSORS * MOST_TENSORS / 2,
+    MOST_WORDS = 2 + PARAM_WORDS + MOST_TENSORS * TENSOR_WORDS + MOST_TENSORS * MOST_TENSORS / 2,
 };
 
 struct key {
@@ -106,8 +106,12 @@ static uint64_t kind_of(const struct ggml_tensor * t) {
            (uint64_t) ((uintptr_t) t->data % BUFFER_ALIGNMENT) << 40;
 }
 
-// on_tasks: what the array has by then, see tasks.c.
-static void make_key(struct key * k, const struct ggml_tensor * node, bool on_tasks) {
+static uint64_t number_of(const struct aie_program * p) {
+    return p ? (uint64_t) (p - aie_programs) + 1 : 0;
+}
+
+// place: where the node is computed, see route.h.
+static void make_key(struct key * k, const struct ggml_tensor * node, struct route_place place) {
     const char *begin[MOST_TENSORS], *end[MOST_TENSORS];
     int n = 0;
     k->n = 0;
@@ -116,7 +120,8 @@ static void make_key(struct key * k, const struct ggml_tensor * node, bool on_ta
     for (int i = 0; i < MOST_TENSORS; i++) {
         present |= (uint64_t) (tensor_at(node, i) != NULL) << i;
     }
-    key_put(k, (uint64_t) node->op | (uint64_t) on_tasks << 31 | present << 32);
+    key_put(k, (uint64_t) node->op | present << 32);
+    key_put(k, number_of(place.first) | number_of(place.last) << 32);
     for (int i = 0; i < PARAM_WORDS; i++) {
         uint64_t word;
         memcpy(&word, (const char *) node->op_params + 8 * i, sizeof word);
@@ -142,6 +147,12 @@ static void make_key(struct key * k, const struct ggml_tensor * node, bool on_ta
             key_put(k, overlap ? (uint64_t) (begin[j] - begin[i]) : UINT64_MAX);
         }
     }
+}
+
+uint64_t kept_hash(const struct ggml_tensor * node) {
+    struct key key;
+    make_key(&key, node, (struct route_place){0});
+    return key.hash;
 }
 
 // ---- the table ----
@@ -367,7 +378,7 @@ enum status kept_node(struct hsa_stream * s, const struct ggml_tensor * node, bo
         return ST_OK;
     }
     k->entry = NULL;
-    make_key(&k->key, node, s->npu->on_tasks);
+    make_key(&k->key, node, s->npu->place);
     struct entry * e = kept_find(k, &k->key);
     if (e && e->kernels) {
         enum status st = replay(s, node, e, done, err);

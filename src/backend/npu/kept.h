@@ -11,6 +11,7 @@ struct kept;
 
 struct kept * kept_new(void); // NULL without memory, which all others take and do nothing
 void kept_free(struct kept * k);
+uint64_t kept_hash(const struct ggml_tensor * node); // of all that its plan depends on
 
 // Sends the kernels that a node like it sent before. *done tells whether there was such a node. If
 // not, all kernels up to kept_end are recorded.

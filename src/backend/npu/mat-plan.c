@@ -1,9 +1,12 @@
 // mat-plan: how MUL_MAT and OUT_PROD become kernels. An operand goes to the kernel as it stands
 // where the kernel can read it, else it is packed: by the CONVERT kernel, or by the host. What is
 // too large for one kernel is cut: into batches first, then into blocks of rows of either operand.
-// Along k only where no kernel takes all of it; the ADD kernel then sums up what the parts come to.
+// Along k only where no kernel takes all of it, or not of as many rows of b as it could; the ADD
+// kernel then sums up what the parts come to.
 // supports_op and graph_compute both come here.
 #include "mat.h"
+
+#include "kernel/shared.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +33,9 @@ enum layout {
     AS_IT_STANDS,
     OPERANDS_PACKED,
     ALL_PACKED,
-    N_LAYOUTS
+    N_LAYOUTS,
+    STORED = N_LAYOUTS, // weights as block floats, for products that are to be made by these
+    MADE,               // blocks that the cores make such floats
 };
 #define CORES_ROWS MAT_FEW_ROWS
 #define PIECE      ((int64_t) 1 << 23) // numbers of quantized weights that are bf16 at a time
@@ -50,9 +55,11 @@ static void read_environment(void) {
         asked = MAT_ALWAYS_PRECISE;
     } else if (!strcmp(value, "block")) {
         asked = MAT_BLOCK;
+    } else if (!strcmp(value, "block-lean")) {
+        asked = MAT_LEAN;
     } else {
-        log_warn("GGML_HSA_MUL_MAT=%.40s is not known and is ignored: it may be bf16, precise or "
-                 "block",
+        log_warn("GGML_HSA_MUL_MAT=%.40s is not known and is ignored: it may be bf16, precise, "
+                 "block or block-lean",
                  value);
     }
 }
@@ -76,8 +83,7 @@ bool mat_is_precise(const struct mat_world * w, const struct ggml_tensor * node)
     bool wished =
         has_words && (node->op_params[0] == GGML_PREC_F32 || node->op_params[3] == GGML_PREC_F32);
     return w->precision == MAT_ALWAYS_PRECISE ||
-           ((w->precision == MAT_AS_ASKED || w->precision == MAT_BLOCK) &&
-            (wished || is_few_dots(node)));
+           (w->precision != MAT_ALWAYS_BF16 && (wished || is_few_dots(node)));
 }
 
 // ---- views ----
@@ -245,6 +251,18 @@ static struct mat_operand lay_out(const struct ask * r, const struct mat_source 
     return o;
 }
 
+// Block floats, which are kept with the weights: as long as their rows are, for who counts
+// elements.
+static struct mat_operand lay_out_stored(const struct mat_source * source) {
+    struct mat_operand o = {.source = *source,
+                            .pieces = MAT_STORED,
+                            .way = MAT_BY_HOST,
+                            .packed = mat_packed(source, MAT_STORED, NULL)};
+    o.kernel = o.packed;
+    o.kernel.ne[0] = source->view.ne[0];
+    return o;
+}
+
 static void lay_out_result(const struct ask * r, bool packed, struct mat_plan * p) {
     struct plan_operand * o = &p->result;
     o->tensor = r->result;
@@ -285,21 +303,29 @@ static void join_heads(struct mat_plan * p) {
     }
 }
 
+static bool by_block_floats(const struct mat_world * w) {
+    return (w->precision == MAT_BLOCK || w->precision == MAT_LEAN) &&
+           aie_target(w->arch)->mac_block.m;
+}
+
 // Block floats are used for products of many rows of bf16. Products of few rows are bound by
 // memory.
 static bool is_shared(const struct ask * r, const struct mat_plan * p) {
-    return r->world->precision == MAT_BLOCK && aie_target(r->world->arch)->mac_block.m &&
-           r->a_pieces == MAT_HI && r->b_pieces == MAT_HI && p->a.kernel.type == GGML_TYPE_BF16 &&
+    return by_block_floats(r->world) && !r->world->unstored && r->a_pieces == MAT_HI &&
+           r->b_pieces == MAT_HI && p->a.kernel.type == GGML_TYPE_BF16 &&
            p->b.kernel.type == GGML_TYPE_BF16 && p->result.kernel.ne[1] > CORES_ROWS;
 }
 
 static void lay_out_all(const struct ask * r, enum layout layout, struct mat_plan * p) {
-    bool packed = layout >= OPERANDS_PACKED, by_cores = layout == MADE_BY_CORES;
-    bool blocks = (by_cores || layout == BLOCKS_BY_CORES) && mat_streams(&r->a, r->a_pieces);
+    bool packed = layout == OPERANDS_PACKED || layout == ALL_PACKED,
+         by_cores = layout == MADE_BY_CORES;
+    bool blocks = (by_cores || layout == BLOCKS_BY_CORES || layout == MADE) &&
+                  mat_streams(&r->a, r->a_pieces);
     bool a_stands = (!packed && mat_stands(&r->a, r->a_pieces)) ||
                     (by_cores && !r->a_is_kept && cores_take(&r->a, r->a_pieces, GGML_TYPE_F16)) ||
                     blocks;
-    *p = (struct mat_plan){.a = lay_out(r, &r->a, r->a_pieces, a_stands)};
+    *p = (struct mat_plan){.a = layout == STORED ? lay_out_stored(&r->a)
+                                                 : lay_out(r, &r->a, r->a_pieces, a_stands)};
     if (r->prepared) {
         p->b = (struct mat_operand){.way = MAT_AS_IT_STANDS, .kernel = *r->prepared};
     } else {
@@ -310,7 +336,9 @@ static void lay_out_all(const struct ask * r, enum layout layout, struct mat_pla
     lay_out_result(r, layout == ALL_PACKED, p);
     try_flattening(p);
     join_heads(p);
-    p->shared = is_shared(r, p);
+    p->stored = layout == STORED;
+    p->made = layout == MADE;
+    p->shared = p->stored || p->made || is_shared(r, p);
     memcpy(p->chunk, p->result.kernel.ne, sizeof p->chunk);
     p->chunk_k = p->a.kernel.ne[0];
     p->by_pieces = p->a.way == MAT_BY_KERNEL && p->a.convert.op == KERNEL_OP_UNPACK &&
@@ -341,6 +369,7 @@ static struct kernel_spec product_of(const struct mat_plan * p, enum aie_arch ar
     memcpy(result.ne, ne, sizeof result.ne);
     enum kernel_blocks blocks;
     bool has_blocks = blocks_of(a.type, &blocks);
+    a.ne[0] = p->stored ? shared_row_bytes(k) : k;
     return (struct kernel_spec){
         .op = has_blocks  ? KERNEL_OP_MUL_MAT_BLOCKS
               : p->shared ? KERNEL_OP_MUL_MAT_SHARED
@@ -349,7 +378,9 @@ static struct kernel_spec product_of(const struct mat_plan * p, enum aie_arch ar
         .n_inputs = 2,
         .inputs = {has_blocks ? words_of(&a) : plan_tensor(&a), plan_tensor(&b)},
         .output = plan_tensor(&result),
-        .params[0] = has_blocks ? kernel_blocks_param(blocks, p->a.source.panel) : 0,
+        .params[0] = !has_blocks ? 0
+                     : p->made   ? kernel_shared_param(blocks, p->a.source.panel)
+                                 : kernel_blocks_param(blocks, p->a.source.panel),
     };
 }
 
@@ -371,6 +402,10 @@ static struct kernel_spec sum_of(const struct mat_plan * p, enum aie_arch arch,
     };
 }
 
+static bool is_in_panels(const struct mat_plan * p) {
+    return p->a.way == MAT_AS_IT_STANDS && p->a.source.panel.rows;
+}
+
 static char * place_in(const struct view * v, size_t offset) {
     return v->data ? v->data + offset : NULL;
 }
@@ -389,6 +424,7 @@ struct kernel_spec mat_part(const struct mat_plan * p, enum aie_arch arch, const
     const struct view *a = &p->a.kernel, *b = &p->b.kernel, *result = &p->result.kernel;
     int64_t ne[GGML_MAX_DIMS], left_k = a->ne[0] - at->k;
     size_t a_at = (size_t) (at->k / ggml_blck_size(a->type)) * a->nb[0], out_at = 0;
+    a_at *= is_in_panels(p) ? (size_t) p->a.source.panel.rows : 1; // chunks of them stand together
     size_t b_at = (size_t) at->k * b->nb[0] + (size_t) at->at[1] * b->nb[1];
     a_at += by_pieces(p) ? 0 : (size_t) at->at[0] * a->nb[1];
     for (int d = 0; d < GGML_MAX_DIMS; d++) {
@@ -440,11 +476,6 @@ static bool can(const struct mat_world * w, const struct kernel_spec * spec) {
     return plan_can(w->store, spec, w->by_command);
 }
 
-// In panels a part of k does not lie where it would lie in rows.
-static bool is_in_panels(const struct mat_plan * p) {
-    return p->a.way == MAT_AS_IT_STANDS && p->a.source.panel.rows;
-}
-
 // Are there kernels for all parts of k of a chunk of this size?
 static bool fits_along_k(const struct mat_world * w, const struct mat_plan * p,
                          const int64_t ne[GGML_MAX_DIMS]) {
@@ -453,8 +484,13 @@ static bool fits_along_k(const struct mat_world * w, const struct mat_plan * p,
     if (!can(w, &first)) {
         return false;
     }
-    if (p->chunk_k == k || is_in_panels(p)) {
+    if (p->chunk_k == k || p->stored) { // groups of block floats are not cut along k
         return p->chunk_k == k;
+    }
+    int64_t blocks =
+        p->a.source.panel.words * DMA_WORD / (int64_t) ggml_type_size(p->a.kernel.type);
+    if (is_in_panels(p) && p->chunk_k % (blocks * ggml_blck_size(p->a.kernel.type))) {
+        return false; // of which whole chunks can be had
     }
     struct kernel_spec later = first, last = product_of(p, w->arch, ne, rest),
                        sum = sum_of(p, w->arch, ne);
@@ -524,7 +560,7 @@ static void place_conversions(const struct ask * r, struct mat_plan * p) {
     for (int i = 0; i < 2 && p->chunk[1] > CORES_ROWS; i++) {
         struct mat_operand * o = operands[i];
         struct kernel_spec many = o->convert;
-        many.params[0] = MAT_HI_MANY;
+        many.params[0] = p->stored || p->made ? MAT_HI_STORED : MAT_HI_MANY;
         if (o->way == MAT_BY_KERNEL && many.op == KERNEL_OP_CONVERT && o->pieces == MAT_HI &&
             store_can_itself(r->world->store, &many)) {
             o->convert = many;
@@ -547,8 +583,18 @@ static bool few_at_a_time(const struct ask * r, struct mat_plan * p) {
     return false;
 }
 
-// All rows of b at once, or as many as a kernel takes that is for many.
-static bool many_at_a_time(const struct ask * r, struct mat_plan * p) {
+// How many rows of b go at once. The array takes so many in a step, and a step of one row takes as
+// long as one of many: then two halves take less, or a few rows for themselves, of which there have
+// to be enough that they are not the decoder's.
+enum rows { FEW, ALL, HALF, ALL_BUT_FEW };
+
+static bool many_at_a_time(const struct ask * r, struct mat_plan * p, enum rows rows) {
+    const int64_t n = p->result.kernel.ne[1], least = CORES_ROWS + 1;
+    if (rows != ALL) {
+        p->chunk[1] = rows == HALF ? GGML_PAD((n + 1) / 2, 8) : (n - least) / 16 * 16;
+        int64_t rest = n % (p->chunk[1] > 0 ? p->chunk[1] : 1);
+        return p->chunk[1] >= least && (rest == 0 || rest >= least) && fits(r->world, p);
+    }
     bool found = fits(r->world, p);
     while (!found && cut(p) && p->chunk[1] > CORES_ROWS) {
         found = fits(r->world, p);
@@ -558,26 +604,95 @@ static bool many_at_a_time(const struct ask * r, struct mat_plan * p) {
 
 // Ways for quantized weights, all of which kernels go: by few rows of b as they are or as bf16, and
 // by many, whose program takes some blocks as they are and others when they are unpacked.
+//
+// Along k they are cut where b is too long for as many rows as a kernel could take: every part of
+// the weights is still read once.
 static const struct {
     enum layout layout;
-    bool many;
-} ways[] = {{MADE_BY_CORES, false},
-            {MADE_BY_CORES, true},
-            {BLOCKS_BY_CORES, false},
-            {BLOCKS_BY_CORES, true},
-            {AS_IT_STANDS, true}};
+    enum rows rows;
+    int parts; // of k
+} ways[] = {
+    {MADE_BY_CORES, FEW, 1},
+    {MADE_BY_CORES, FEW, 2},
+    {MADE_BY_CORES, FEW, 4},
+    {MADE_BY_CORES, ALL, 1},
+    {MADE_BY_CORES, ALL, 2},
+    {MADE_BY_CORES, ALL, 4},
+    {BLOCKS_BY_CORES, FEW, 1},
+    {BLOCKS_BY_CORES, ALL, 1},
+    {AS_IT_STANDS, ALL, 1},
+    {MADE_BY_CORES, HALF, 1},
+    {BLOCKS_BY_CORES, HALF, 1},
+    {AS_IT_STANDS, HALF, 1},
+    {MADE_BY_CORES, ALL_BUT_FEW, 1},
+    {BLOCKS_BY_CORES, ALL_BUT_FEW, 1},
+    {AS_IT_STANDS, ALL_BUT_FEW, 1},
+    {STORED, ALL, 1},
+    {STORED, HALF, 1},
+    {STORED, ALL_BUT_FEW, 1},
+    {MADE, ALL, 1},
+    {MADE, HALF, 1},
+    {MADE, ALL_BUT_FEW, 1},
+};
+
+static bool cut_along_k(struct mat_plan * p, int parts) {
+    const struct view *a = &p->a.kernel, *result = &p->result.kernel;
+    enum kernel_blocks blocks;
+    p->chunk_k = a->ne[0] / parts;
+    return parts == 1 || (p->a.way == MAT_AS_IT_STANDS && blocks_of(a->type, &blocks) &&
+                          a->ne[0] % (parts * kernel_block_cut(blocks)) == 0 &&
+                          result->ne[2] == 1 && result->ne[3] == 1);
+}
+
+// As many rows at once as there can be?
+static bool has_most(const struct mat_plan * p, enum rows rows) {
+    int64_t n = p->result.kernel.ne[1], times = (n + CORES_ROWS - 1) / CORES_ROWS;
+    return rows == FEW ? (n + p->chunk[1] - 1) / p->chunk[1] == times : p->chunk[1] == n;
+}
+
+// By block floats only who asked for them, and weights that can be kept so.
+static bool may_store(const struct ask * r) {
+    bool form = r->world->precision == MAT_BLOCK || !mat_streams(&r->a, r->a_pieces); // else none
+    return by_block_floats(r->world) && form && !r->world->unstored && r->a_is_kept &&
+           r->a_pieces == MAT_HI && mat_can_store(&r->a);
+}
+
+// Pairs of q4_0, where nothing is to be kept beside them.
+static bool may_make(const struct ask * r) {
+    enum kernel_blocks blocks;
+    return by_block_floats(r->world) && r->world->precision == MAT_LEAN && r->a_pieces == MAT_HI &&
+           r->b_pieces == MAT_HI && r->a.panel.pair > 0 && blocks_of(r->a.view.type, &blocks) &&
+           blocks == KERNEL_Q4_0 && r->a.view.ne[0] % SHARED_SLICE == 0 &&
+           r->a.view.ne[1] % SHARED_EIGHT == 0;
+}
 
 static bool choose_way(const struct ask * r, struct mat_plan * out) {
     uint64_t least = UINT64_MAX;
+    bool whole = false; // k, for as many rows as there can be
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         struct mat_plan p;
-        lay_out_all(r, ways[i].layout, &p);
-        if ((ways[i].many && p.result.kernel.ne[1] <= CORES_ROWS) || p.a.way == MAT_BY_HOST ||
-            !(ways[i].many ? many_at_a_time : few_at_a_time)(r, &p)) {
+        if ((ways[i].layout == STORED && !may_store(r)) ||
+            (ways[i].layout == MADE && !may_make(r))) {
             continue;
         }
+        lay_out_all(r, ways[i].layout, &p);
+        bool many = ways[i].rows != FEW;
+        whole &= ways[i].parts > 1;
+        if (whole || (many && p.result.kernel.ne[1] <= CORES_ROWS) ||
+            (p.a.way == MAT_BY_HOST && !p.stored) || !cut_along_k(&p, ways[i].parts) ||
+            !(many ? many_at_a_time(r, &p, ways[i].rows) : few_at_a_time(r, &p))) {
+            continue;
+        }
+        whole = has_most(&p, ways[i].rows);
+        if (ways[i].parts > 1) {
+            p.partial = view_contiguous(p.result.kernel.type, p.chunk, NULL);
+        }
         place_conversions(r, &p);
-        uint64_t cost = mat_cost(r->world, &p);
+        const struct route_way way = mat_cost(r->world, &p);
+        uint64_t cost = mat_cost_at(r->world, &way);
+        if (r->world->ways) {
+            route_add(r->world->ways, way);
+        }
         if (cost < least) {
             least = cost;
             *out = p;
@@ -593,6 +708,12 @@ static bool choose_layout(const struct ask * r, struct mat_plan * out) {
     bool streams = mat_streams(&r->a, r->a_pieces);
     if (streams && choose_way(r, out)) {
         return true;
+    }
+    if (may_store(r) && r->result.ne[1] > CORES_ROWS) {
+        lay_out_all(r, STORED, out);
+        if (many_at_a_time(r, out, ALL)) {
+            return true;
+        }
     }
     for (int layout = streams ? BLOCKS_BY_CORES : 0; layout < N_LAYOUTS; layout++) {
         lay_out_all(r, (enum layout) layout, out);
@@ -747,6 +868,15 @@ enum status mat_plan_prepared(struct mat_world w, const struct mat_source * a, b
                     .a_pieces = precise ? MAT_LEFT : MAT_HI,
                     .result = *result};
     return plan(&w, &r, out, err);
+}
+
+void mat_ways(struct mat_world w, const struct ggml_tensor * node, struct route_stop * out) {
+    struct mat_plan p;
+    w.ways = out;
+    if (mat_plan_node(w, node, &p, NULL) == ST_OK && !out->n && !ggml_is_empty(node) &&
+        !p.nothing_to_add) { // there is but one
+        route_add(out, mat_cost(&w, &p));
+    }
 }
 
 // Up to 16 rows each number has a kernel of its own. Above, sizes are an eighth of the next power

@@ -13,6 +13,12 @@ struct mat_world mat_world_of(const struct hsa_device * device) {
         .store = device->npu->store, .arch = device->npu->arch, .precision = mat_precision_asked()};
 }
 
+struct mat_world mat_world_here(const struct hsa_stream * s) {
+    struct mat_world w = mat_world_of(s->device);
+    w.place = s->npu->place;
+    return w;
+}
+
 // ---- operands ----
 
 enum status mat_shadow(struct hsa_stream * s, const struct ggml_tensor * weights,
@@ -248,12 +254,36 @@ enum status mat_compute(struct hsa_stream * s, const struct ggml_tensor * node,
     return mat_compute_as(s, node, panel, err);
 }
 
+// The plan of a node, and the form of its weights that is kept, where one is. Weights that cannot
+// be kept as block floats, because there is no memory or no such block, go another way.
+static enum status plan_with(struct hsa_stream * s, const struct ggml_tensor * node,
+                             struct mat_world * w, struct mat_plan * p, struct shadow ** shadow,
+                             struct error * err) {
+    enum status st = mat_plan_node(*w, node, p, err);
+    if (st != ST_OK || p->nothing_to_add) {
+        return st;
+    }
+    struct mat_operand * o = p->a.weights ? &p->a : &p->b;
+    if (o->way != MAT_AS_IT_STANDS && !mat_streams(&o->source, o->pieces)) {
+        st = mat_shadow(s, o->weights, &o->source, o->pieces, shadow, err);
+    }
+    if (*shadow) {
+        struct view packed = shadow_view(*shadow);
+        mat_use(o, &packed);
+    } else if (st == ST_OK && p->stored) {
+        w->unstored = true;
+        return plan_with(s, node, w, p, shadow, err);
+    }
+    return st;
+}
+
 enum status mat_compute_as(struct hsa_stream * s, const struct ggml_tensor * node,
                            struct kernel_panel panel, struct error * err) {
     struct mat_plan p;
-    struct mat_world w = mat_world_of(s->device);
+    struct mat_world w = mat_world_here(s);
+    struct shadow * shadow = NULL;
     w.panel = panel;
-    enum status st = mat_plan_node(w, node, &p, err);
+    enum status st = plan_with(s, node, &w, &p, &shadow, err);
     if (st != ST_OK) {
         return st;
     }
@@ -264,18 +294,7 @@ enum status mat_compute_as(struct hsa_stream * s, const struct ggml_tensor * nod
         }
         return st;
     }
-    struct mat_operand * o = p.a.weights ? &p.a : &p.b;
-    struct shadow * shadow = NULL;
-    if (o->way != MAT_AS_IT_STANDS && !mat_streams(&o->source, o->pieces)) {
-        st = mat_shadow(s, o->weights, &o->source, o->pieces, &shadow, err);
-    }
-    if (shadow) {
-        struct view packed = shadow_view(shadow);
-        mat_use(o, &packed);
-    }
-    if (st == ST_OK) {
-        st = compute(s, &p, err);
-    }
+    st = compute(s, &p, err);
     npu_hold(s, shadow);
     return st;
 }

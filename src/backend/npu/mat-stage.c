@@ -4,6 +4,8 @@
 #include "mat.h"
 #include "panels.h"
 
+#include "kernel/shared.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +55,18 @@ bool mat_can_stage(const struct mat_source * s) {
            v->type == GGML_TYPE_BF16;
 }
 
+bool mat_can_store(const struct mat_source * s) {
+    const struct view * v = &s->view;
+    return !s->columns && !mat_is_integer(v->type) && v->ne[0] % SHARED_SLICE == 0 &&
+           v->ne[1] % SHARED_EIGHT == 0 && v->ne[2] == 1 && v->ne[3] == 1;
+}
+
 struct view mat_packed(const struct mat_source * s, enum mat_pieces pieces, void * data) {
     const int64_t * ne = s->view.ne;
+    if (pieces == MAT_STORED) {
+        return view_contiguous(GGML_TYPE_I8, (int64_t[]){shared_row_bytes(ne[0]), ne[1], 1, 1},
+                               data);
+    }
     int64_t k = GGML_PAD(mat_source_k(s), MAT_K_MULTIPLE) * pieces_in(pieces);
     return view_contiguous(mat_is_integer(s->view.type) ? s->view.type : GGML_TYPE_BF16,
                            (int64_t[]){k, ne[!s->columns], ne[2], ne[3]}, data);
@@ -149,6 +161,29 @@ static void stage_integer_row(const struct view * v, const char * from, char * o
     memset(out + k * size, 0, (GGML_PAD(k, MAT_K_MULTIPLE) - k) * size);
 }
 
+// One matrix of rows along k as stored block floats; `bytes` as below, NULL: it does not lie in
+// panels.
+static enum status stage_stored(const struct mat_source * s, char * out, float * row, char * bytes,
+                                struct error * err) {
+    const struct view * v = &s->view;
+    int64_t group = SHARED_EIGHT * shared_row_bytes(v->ne[0]);
+    for (int64_t r = 0; r < v->ne[1]; r++) {
+        const char * from = v->data + (size_t) r * v->nb[1];
+        if (bytes) {
+            panels_row(&s->panel, v->data, v->nb[1], r, bytes);
+            from = bytes;
+        }
+        host_load_row(v->type, from, v->nb[0], v->ne[0], row);
+        uint8_t * to = (uint8_t *) out + r / SHARED_EIGHT * group;
+        if (!shared_put_row(row, v->ne[0], (int) (r % SHARED_EIGHT), to)) {
+            return error_set(err, ST_UNSUPPORTED,
+                             "row %lld of the weights has a number that block floats do not have",
+                             (long long) r);
+        }
+    }
+    return ST_OK;
+}
+
 // One matrix of rows along k that lies in panels; `bytes` has room for a row of it.
 static void stage_panels(const struct mat_source * s, const char * from, enum mat_pieces pieces,
                          size_t out_stride, char * out, float * row, char * bytes) {
@@ -215,7 +250,10 @@ enum status mat_stage(const struct mat_source * s, enum mat_pieces pieces, char 
     if (st != ST_OK) {
         return st;
     }
-    for (int64_t i3 = 0; i3 < v->ne[3]; i3++) {
+    if (pieces == MAT_STORED) {
+        st = stage_stored(s, out, rows, bytes, err);
+    }
+    for (int64_t i3 = 0; pieces != MAT_STORED && i3 < v->ne[3]; i3++) {
         for (int64_t i2 = 0; i2 < v->ne[2]; i2++) {
             const char * from = v->data + (size_t) i2 * v->nb[2] + (size_t) i3 * v->nb[3];
             char * to = out + (size_t) i2 * packed.nb[2] + (size_t) i3 * packed.nb[3];
@@ -228,5 +266,5 @@ enum status mat_stage(const struct mat_source * s, enum mat_pieces pieces, char 
     }
     free(bytes);
     free(rows);
-    return ST_OK;
+    return st;
 }

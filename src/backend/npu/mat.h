@@ -9,16 +9,19 @@
 
 #include "aie/target/target.h"
 #include "npu.h"
+#include "route.h"
 
 #define MAT_K_MULTIPLE AIE_PRODUCT_K
 #define MAT_FEW_ROWS   16 // of b, for which there are kernels that want little else
 
 enum mat_pieces {
-    MAT_HI = 0, // these four are CONVERT's parameter
+    MAT_HI = 0, // these five are CONVERT's parameter
     MAT_LEFT = 1,
     MAT_RIGHT = 2,
-    MAT_HI_MANY = 3, // MAT_HI, where products of many rows are
-    MAT_PADDED = 4,  // quantized blocks as they are, rows padded to where kernels take them
+    MAT_HI_MANY = 3,   // MAT_HI, where products of many rows are
+    MAT_HI_STORED = 4, // or those of stored block floats
+    MAT_STORED = 5,    // numbers that share exponents in eights (kernel/shared.h)
+    MAT_PADDED = 6,    // quantized blocks as they are, rows padded to where kernels take them
 };
 
 // ---- mat-stage.c: operands laid out by the host ----
@@ -46,6 +49,8 @@ enum status mat_stage(const struct mat_source * s, enum mat_pieces pieces, char 
 // padding is not needed, or does not help.
 bool mat_padded(const struct mat_source * s, struct view * out);
 void mat_stage_padded(const struct mat_source * s, const struct view * out);
+// Whether products of many rows may have it as stored block floats.
+bool mat_can_store(const struct mat_source * s);
 // A row of k floats as bf16 pieces, each padded with zeros.
 void mat_put_row(const float * row, int64_t k, enum mat_pieces pieces, uint16_t * out);
 
@@ -80,8 +85,9 @@ void shadow_release(struct shadow * s);
 
 // ---- mat-plan.c: how a product becomes kernels ----
 
-// MAT_BLOCK: as asked, and where bf16 would do, by block floats if the chip has them.
-enum mat_precision { MAT_AS_ASKED, MAT_ALWAYS_BF16, MAT_ALWAYS_PRECISE, MAT_BLOCK };
+// MAT_BLOCK: as asked, and where bf16 would do, by block floats if the chip has them. MAT_LEAN: the
+// same, and quantized weights that products take as they are have no second form.
+enum mat_precision { MAT_AS_ASKED, MAT_ALWAYS_BF16, MAT_ALWAYS_PRECISE, MAT_BLOCK, MAT_LEAN };
 
 enum mat_precision mat_precision_asked(void); // by GGML_HSA_MUL_MAT; warns of what it cannot read
 
@@ -89,8 +95,12 @@ struct mat_world { // what a plan depends on beside its node
     struct store * store;
     enum aie_arch arch;
     enum mat_precision precision;
+    bool unstored;             // the weights have no form as block floats, or there is no memory
     bool by_command;           // kernels of GGML_HSA_JIT_COMMAND count as well
     struct kernel_panel panel; // how the node's weights lie
+    struct route_place place;  // where it is to be computed
+    bool shares_b;             // with the product before it: b is packed already
+    struct route_stop * ways;  // gets all ways that were looked at; may be NULL
 };
 
 enum mat_way {
@@ -115,6 +125,8 @@ struct mat_plan {
     struct mat_operand a, b;
     struct plan_operand result;
     bool shared;                  // by block floats
+    bool stored;                  // as which a is kept
+    bool made;                    // which the cores make of a's blocks
     bool by_pieces;               // a is made bf16 for one chunk of its rows after the other
     int64_t chunk[GGML_MAX_DIMS]; // what one dispatch makes of the result
     int64_t chunk_k;              // out of so much of k
@@ -142,6 +154,8 @@ enum status mat_plan_node(struct mat_world w, const struct ggml_tensor * node,
 enum status mat_plan_prepared(struct mat_world w, const struct mat_source * a, bool precise,
                               const struct view * b, const struct view * result,
                               struct mat_plan * out, struct error * err);
+// All ways of a product, for the route of its graph.
+void mat_ways(struct mat_world w, const struct ggml_tensor * node, struct route_stop * out);
 // How many rows are computed where n depends on data: few sizes, so that few kernels are made.
 int64_t mat_padded_rows(int64_t n);
 // Whether a dispatch is the first one of a chunk of rows of a that has to be made bf16 before.
@@ -153,8 +167,10 @@ bool mat_next(const struct mat_plan * p, struct mat_at * at); // false after the
 
 // ---- mat-cost.c ----
 
-// About how long a plan takes, in cycles, to compare it with others of the same product.
-uint64_t mat_cost(const struct mat_world * w, const struct mat_plan * p);
+// About how long a plan takes, and where, to compare it with others of the same product.
+struct route_way mat_cost(const struct mat_world * w, const struct mat_plan * p);
+// The same in cycles, with the loads that it takes where the product is to be computed elsewhere.
+uint64_t mat_cost_at(const struct mat_world * w, const struct route_way * way);
 
 // ---- mat-run.c ----
 
@@ -171,6 +187,7 @@ struct mat_recent {
 void mat_forget(struct hsa_stream * s, const void * begin, size_t bytes);
 
 struct mat_world mat_world_of(const struct hsa_device * device);
+struct mat_world mat_world_here(const struct hsa_stream * s); // and the place of the node at hand
 void mat_put_zeros(struct hsac_agent * a, const struct ggml_tensor * t); // sums of nothing
 enum status mat_compute(struct hsa_stream * s, const struct ggml_tensor * node, struct error * err);
 // The same with weights of which the caller knows how they lie.
@@ -194,3 +211,4 @@ enum status expert_check(const struct mat_world * w, const struct ggml_tensor * 
                          struct error * err);
 enum status expert_compute(struct hsa_stream * s, const struct ggml_tensor * node,
                            struct error * err);
+void expert_ways(struct mat_world w, const struct ggml_tensor * node, struct route_stop * out);

@@ -9,7 +9,11 @@
 
 #include <string.h>
 
-enum { MAX_PARTS = 256 }; // kernels of a node: beyond that the host is faster, whatever it costs
+enum {
+    MAX_PARTS = 256,    // kernels of a node: beyond that the host is faster, whatever it costs
+    LONG_ROW = 1 << 16, // elements, of which a half may be a kernel
+    WHOLE = 64,         // elements that are whole words
+};
 
 struct mover {
     struct npu * npu;
@@ -108,6 +112,26 @@ static struct view part_of(struct view v, int dim, int64_t first, int64_t n) {
     return v;
 }
 
+// Why there is no kernel for a move that cannot be cut any further.
+static enum status refuse(const struct mover * m, const struct view * from, const struct view * to,
+                          struct error * err) {
+    struct kernel_spec spec;
+    struct error why;
+    if (op_for(from->type, to->type) == KERNEL_OP_COUNT) {
+        return error_set(err, ST_UNSUPPORTED, "descriptors do not make %s of %s",
+                         ggml_type_name(to->type), ggml_type_name(from->type));
+    }
+    if (((uintptr_t) from->data | (uintptr_t) to->data) % DMA_WORD) {
+        return error_set(err, ST_UNSUPPORTED, "descriptors cannot begin within a word");
+    }
+    if (m->parts >= MAX_PARTS - 1) {
+        return error_set(err, ST_UNSUPPORTED, "a copy would be more than %d kernels", MAX_PARTS);
+    }
+    kernel_for(m->npu, from, to, &spec);
+    plan_why_not(m->npu->store, &spec, &why);
+    return error_set(err, ST_UNSUPPORTED, "descriptors of words cannot move it: %s", why.text);
+}
+
 // The kernels of a move, sent or only counted. ST_UNSUPPORTED: there are none.
 static enum status move(struct mover * m, const struct view * from, const struct view * to,
                         struct error * err) {
@@ -117,15 +141,18 @@ static enum status move(struct mover * m, const struct view * from, const struct
         m->parts++;
         return m->stream ? npu_dispatch(m->stream, &spec, at, err) : ST_OK;
     }
-    // In halves, along the outermost dimension that both have.
+    // In halves, along the outermost dimension that both have; rows of many elements too.
     int dim = GGML_MAX_DIMS - 1;
     while (dim > 0 && (to->ne[dim] == 1 || (from->ne[dim] != 1 && from->ne[dim] != to->ne[dim]))) {
         dim--;
     }
-    if (dim == 0 || m->parts >= MAX_PARTS - 1) {
-        return error_set(err, ST_UNSUPPORTED, "descriptors of words cannot move it");
+    bool long_row = dim == 0 && to->ne[0] >= LONG_ROW && from->ne[0] == to->ne[0] &&
+                    ggml_blck_size(from->type) == 1 && ggml_blck_size(to->type) == 1;
+    if ((dim == 0 && !long_row) || m->parts >= MAX_PARTS - 1) {
+        return err ? refuse(m, from, to, err) : ST_UNSUPPORTED;
     }
     int64_t half = (to->ne[dim] + 1) / 2;
+    half = long_row ? GGML_PAD(half, WHOLE) : half;
     enum status st = ST_OK;
     for (int i = 0; i < 2 && st == ST_OK; i++) {
         int64_t first = i ? half : 0, n = i ? to->ne[dim] - half : half;
@@ -136,8 +163,13 @@ static enum status move(struct mover * m, const struct view * from, const struct
 }
 
 bool moves_can(struct npu * npu, const struct view * from, const struct view * to) {
+    return moves_check(npu, from, to, NULL) == ST_OK;
+}
+
+enum status moves_check(struct npu * npu, const struct view * from, const struct view * to,
+                        struct error * err) {
     struct mover m = {.npu = npu};
-    return move(&m, from, to, NULL) == ST_OK;
+    return move(&m, from, to, err);
 }
 
 enum status moves_send(struct hsa_stream * s, const struct view * from, const struct view * to,
@@ -397,4 +429,21 @@ enum status moves_node(struct hsa_stream * s, const struct ggml_tensor * node, b
         return st == ST_INVALID ? st : ST_OK;
     }
     return ST_OK;
+}
+
+void moves_ways(struct npu * npu, const struct ggml_tensor * node, struct route_stop * out) {
+    bool moves = false;
+    for (int i = 0; i < N_KINDS; i++) {
+        moves |= kinds[i].op == node->op;
+    }
+    if (!moves || ggml_is_empty(node) || !node->src[0]) {
+        return;
+    }
+    const struct ggml_tensor * shape = node->op == GGML_OP_SET_ROWS ? node->src[0] : node;
+    struct view from = view_contiguous(node->src[0]->type, shape->ne, NULL);
+    struct view to = view_contiguous(node->type, shape->ne, NULL);
+    struct kernel_spec spec;
+    if (kernel_for(npu, &from, &to, &spec)) {
+        route_add_kernel(out, npu->store, &spec);
+    }
 }

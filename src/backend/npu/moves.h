@@ -8,6 +8,9 @@
 // Can the array bring `from` to `to`? It has the same shape, or one that repeats to it. Looks at
 // addresses only where there are some.
 bool moves_can(struct npu * npu, const struct view * from, const struct view * to);
+// The same, and why not.
+enum status moves_check(struct npu * npu, const struct view * from, const struct view * to,
+                        struct error * err);
 // Sends what does it, where moves_can says so.
 enum status moves_send(struct hsa_stream * s, const struct view * from, const struct view * to,
                        struct error * err);
@@ -15,6 +18,9 @@ enum status moves_send(struct hsa_stream * s, const struct view * from, const st
 // A node of host-nodes.c, by the array where that can do it; *done tells.
 enum status moves_node(struct hsa_stream * s, const struct ggml_tensor * node, bool * done,
                        struct error * err);
+
+// The ways of such a node, as if its rows followed each other.
+void moves_ways(struct npu * npu, const struct ggml_tensor * node, struct route_stop * out);
 
 // The rows of `from` that an index [rows, matrices] names, one behind the other in `to`; the host
 // reads the index. *done is false where it names too many runs of rows, and nothing was sent then.

@@ -7,13 +7,12 @@
 // kept (kept.h), and so is that it is none.
 #include "dispatch.h"
 #include "panels.h"
+#include "pretended.h"
 
 #include "backend/order.h"
 
 #include <string.h>
 
-// What stands for two results that lie apart.
-#define PRETENDED ((char *) (uintptr_t) ((uint64_t) 3 << 45))
 // Where the node of a pair says how its weights lie, in which pairs differ that are alike else.
 enum { PANEL_WORD = 8 };
 
@@ -97,25 +96,25 @@ static void set_pair(const struct ggml_tensor * first, const struct ggml_tensor 
     p->node.src[1] = &p->b;
     p->a.ne[2] = p->b.ne[2] = p->node.ne[2] = 2;
     p->b.nb[2] = 0; // the same for both
-    p->node.data = PRETENDED;
+    p->node.data = pretended(PRETENDED_PAIR);
     p->node.view_src = NULL;
     p->node.op_params[PANEL_WORD] = p->panel.rows + p->panel.words * 32;
     p->parts = (struct join_gather){
         .n = 2,
         .in = {p->a.data, p->a.nb[2], {first->src[0]->data, second->src[0]->data}},
-        .out = {PRETENDED, p->node.nb[2], {first->data, second->data}},
+        .out = {p->node.data, p->node.nb[2], {first->data, second->data}},
     };
 }
 
 // One kernel that reads and writes all where it is, and takes less than two?
 static bool is_one(struct hsa_stream * s, const struct ggml_tensor * first, const struct pair * p) {
-    struct mat_world w = mat_world_of(s->device);
+    struct mat_world w = mat_world_here(s);
     struct mat_plan both, alone;
     w.panel = p->panel;
     return mat_plan_node(w, &p->node, &both, NULL) == ST_OK &&
            mat_plan_node(w, first, &alone, NULL) == ST_OK && mat_scratch(&both) == 0 &&
            !mat_reads_on_host(&both) && both.chunk[0] == p->node.ne[0] && both.chunk[2] == 2 &&
-           mat_cost(&w, &both) < 2 * mat_cost(&w, &alone);
+           mat_cost(&w, &both).cycles < 2 * mat_cost(&w, &alone).cycles;
 }
 
 bool pair_products(struct hsa_stream * s, const struct ggml_tensor * first,
@@ -135,6 +134,7 @@ bool pair_products(struct hsa_stream * s, const struct ggml_tensor * first,
         return false;
     }
     bool done;
+    s->npu->place = route_of(s->npu->route, first);
     s->npu->gather = &p.parts;
     enum status st = kept_node(s, &p.node, &done, NULL);
     if (st == ST_OK && !done) {

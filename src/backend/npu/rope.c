@@ -228,6 +228,16 @@ enum status rope_check(struct hsa_device * device, const struct ggml_tensor * no
                           op_label(node));
 }
 
+void rope_ways(struct hsa_device * device, const struct ggml_tensor * node, bool shares,
+               struct route_stop * out) {
+    (void) shares;
+    if (rope_check(device, node, NULL) == ST_OK && !ggml_is_empty(node)) {
+        struct turn t = turn_of(node);
+        struct kernel_spec spec = rotate(&t, device->npu->arch, tokens_at_once(device->npu, &t));
+        route_add_kernel(out, device->npu->store, &spec);
+    }
+}
+
 enum status rope_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
     enum status st = rope_check(s->device, node, err);
     if (st != ST_OK) {

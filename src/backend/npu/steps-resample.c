@@ -2,7 +2,7 @@
 // dimension is a step of its own: an element of the result is a sum of a few elements of the
 // source, which have weights. Elements that lie equally far apart and have the same weights are
 // made at once, by kernels on views that leave out what is between: of twice as many that is every
-// second one. Bicubic images, which take four weights of each, are the CPU's.
+// second one.
 #include "steps.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ struct taps { // what an element of the result is made of
 
 struct scaling { // along one dimension
     int64_t in, out;
-    bool linear, antialias;
+    bool linear, antialias, cubic;
     float factor, offset;
 };
 
@@ -26,12 +26,14 @@ static struct scaling scaling_of(const struct ggml_tensor * node, int dim) {
     int64_t in = node->src[0]->ne[dim], out = node->ne[dim];
     bool corners = flags & GGML_SCALE_FLAG_ALIGN_CORNERS && dim < 2;
     bool ends = corners && in > 1 && out > 1;
-    bool linear = (flags & 0xff) == GGML_SCALE_MODE_BILINEAR && dim < 2;
+    int32_t mode = dim < 2 ? flags & 0xff : GGML_SCALE_MODE_NEAREST;
+    bool linear = mode == GGML_SCALE_MODE_BILINEAR;
     return (struct scaling){
         .in = in,
         .out = out,
         .linear = linear,
         .antialias = linear && flags & GGML_SCALE_FLAG_ANTIALIAS,
+        .cubic = mode == GGML_SCALE_MODE_BICUBIC,
         .factor = ends ? (float) (out - 1) / (float) (in - 1) : (float) out / (float) in,
         .offset = corners ? 0 : 0.5f,
     };
@@ -67,9 +69,30 @@ static bool wide_taps(const struct scaling * c, int64_t i, struct taps * out) {
     return out->n > 0;
 }
 
+// The weight of what lies x away, in cubic convolution with ggml's -0.75.
+static float cubic_weight(float x) {
+    const float a = -0.75f;
+    return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+}
+
+// The two elements on either side; at an end the last one is there more than once.
+static void cubic_taps(const struct scaling * c, int64_t i, struct taps * out) {
+    float at = ((float) i + c->offset) / c->factor - c->offset, low = floorf(at);
+    int64_t before = (int64_t) low - 1, first = within(before, c->in);
+    *out = (struct taps){.n = (int) (within(before + 3, c->in) - first) + 1, .from = first};
+    for (int k = 0; k < 4; k++) {
+        float away = fabsf(at - (low + (float) (k - 1)));
+        out->weight[within(before + k, c->in) - first] += cubic_weight(away);
+    }
+}
+
 static bool taps_of(const struct scaling * c, int64_t i, struct taps * out) {
     if (c->antialias) {
         return wide_taps(c, i, out);
+    }
+    if (c->cubic) {
+        cubic_taps(c, i, out);
+        return true;
     }
     if (!c->linear) {
         *out = (struct taps){1, within((int64_t) ((float) i / c->factor), c->in), {1}};
@@ -146,9 +169,7 @@ void steps_upscale(struct steps * s, const struct ggml_tensor * node) {
     int32_t flags = node->op_params[0], mode = flags & 0xff;
     int32_t known = GGML_SCALE_FLAG_ALIGN_CORNERS | GGML_SCALE_FLAG_ANTIALIAS | 0xff;
     steps_need(s, from.type == GGML_TYPE_F32 && to.type == GGML_TYPE_F32, "datatypes");
-    steps_need(s, mode != GGML_SCALE_MODE_BICUBIC, "bicubic images");
-    steps_need(s, mode <= GGML_SCALE_MODE_BILINEAR && !(flags & ~known),
-               "a mode that is not known");
+    steps_need(s, mode <= GGML_SCALE_MODE_BICUBIC && !(flags & ~known), "a mode that is not known");
     int last = -1;
     for (int d = 0; d < GGML_MAX_DIMS; d++) {
         last = last < 0 && from.ne[d] != to.ne[d] ? d : last;

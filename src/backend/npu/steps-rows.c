@@ -108,8 +108,9 @@ void steps_soft_max_back(struct steps * s, const struct ggml_tensor * node) {
     struct view dy = steps_src(s, 0), y = steps_src(s, 1), to = steps_dst(s);
     steps_need(s,
                all_f32(node) && ggml_are_same_shape(node, node->src[0]) &&
-                   ggml_are_same_shape(node, node->src[1]) && steps_float(node, 1) == 0,
-               "datatypes, shapes or slopes");
+                   ggml_are_same_shape(node, node->src[1]),
+               "datatypes or shapes");
+    steps_need(s, steps_float(node, 1) == 0, "slopes (max_bias)");
     if (s->status != ST_OK) {
         return;
     }

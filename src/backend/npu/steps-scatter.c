@@ -1,6 +1,6 @@
 // steps-scatter: what an image gives to each place of a window that goes over the result: products
 // of all elements with the kernel, and these added where they belong. COL2IM_1D, CONV_TRANSPOSE_1D,
-// CONV_TRANSPOSE_2D.
+// CONV_TRANSPOSE_2D; and GET_ROWS_BACK, rows that are added where an index says.
 #include "steps.h"
 
 // columns is [taps * channels, tokens]; tap by tap of the window, or token by token, whichever are
@@ -124,5 +124,35 @@ void steps_conv_transpose_2d(struct steps * s, const struct ggml_tensor * node) 
             at = steps_every(steps_every(at, 0, stride), 1, stride);
             steps_binary(s, KERNEL_OP_ADD, at, v, at);
         }
+    }
+}
+
+// As many rows as the index has; those whose numbers follow each other are added at once.
+void steps_get_rows_back(struct steps * s, const struct ggml_tensor * node) {
+    enum { MOST_ROWS = 4096 }; // a kernel each, at worst
+    struct view a = steps_src(s, 0), to = steps_dst(s);
+    const struct ggml_tensor * index = node->src[1];
+    int64_t n = index->ne[0];
+    steps_need(s,
+               to.type == GGML_TYPE_F32 && index->type == GGML_TYPE_I32 && a.ne[0] == to.ne[0] &&
+                   ggml_is_vector(index) && n <= a.ne[1] && ggml_nrows(node->src[0]) == a.ne[1] &&
+                   ggml_nrows(node) == to.ne[1] && view_is_packed(&to),
+               "datatypes or shapes");
+    steps_need(s, n <= MOST_ROWS, "more than 4096 rows by an index, each of which is a kernel");
+    struct view rows = steps_packed(s, steps_row(a, 1, 0, n));
+    if (s->status != ST_OK) {
+        return;
+    }
+    steps_fill(s, to, 0);
+    int64_t first = steps_number(s, 1, 0, to.ne[1]);
+    for (int64_t i = 0; i < n && s->status == ST_OK;) {
+        int64_t many = 1, next = 0;
+        while (i + many < n && (next = steps_number(s, 1, i + many, to.ne[1])) == first + many) {
+            many++;
+        }
+        struct view sum = steps_row(to, 1, first, many);
+        steps_binary(s, KERNEL_OP_ADD, sum, steps_row(rows, 1, i, many), sum);
+        i = s->stream ? i + many : n; // one is asked for
+        first = next;
     }
 }

@@ -1,6 +1,7 @@
 // steps-series: numbers that go on by a rule. 0, 1, 2 ... is made by doubling what is there; sums
 // of all elements up to each by adding what lies 1, 2, 4 ... before; triangles by comparing the
-// number of a row with that of a column. ARANGE, CUMSUM, TRI, DIAG_MASK_INF, TIMESTEP_EMBEDDING.
+// number of a row with that of a column; the rows that solve a triangle one after the other.
+// ARANGE, CUMSUM, TRI, DIAG_MASK_INF, TIMESTEP_EMBEDDING, SOLVE_TRI.
 #include "steps.h"
 
 #include <math.h>
@@ -130,5 +131,35 @@ void steps_timestep(struct steps * s, const struct ggml_tensor * node) {
     steps_unary(s, KERNEL_OP_SIN, angle, steps_row(to, 0, half, half));
     if (dim % 2) {
         steps_fill(s, steps_row(to, 0, dim - 1, 1), 0);
+    }
+}
+
+// ---- SOLVE_TRI ----
+
+// The lower triangle a times the result is b. A row that is known is taken from all below it, as
+// often as their columns of a say; then the next one is known.
+void steps_solve_tri(struct steps * s, const struct ggml_tensor * node) {
+    enum { MOST_ROWS = 1024 }; // a few kernels each
+    struct view a = steps_src(s, 0), b = steps_src(s, 1), to = steps_dst(s);
+    int64_t n = to.ne[1];
+    steps_need(s,
+               a.type == GGML_TYPE_F32 && b.type == GGML_TYPE_F32 && to.type == GGML_TYPE_F32 &&
+                   a.ne[0] == n && a.ne[1] == n && a.ne[2] == to.ne[2] && a.ne[3] == to.ne[3] &&
+                   ggml_are_same_shape(node, node->src[1]),
+               "datatypes or shapes");
+    steps_need(s, n <= MOST_ROWS, "more than 1024 rows, which follow from each other");
+    steps_move(s, b, to);
+    for (int64_t i = 0; i < n && s->status == ST_OK; i++) {
+        size_t used = s->used;
+        struct view known = steps_row(to, 1, i, 1), below = steps_row(to, 1, i + 1, n - i - 1),
+                    column = steps_row(a, 0, i, 1);
+        steps_binary(s, KERNEL_OP_DIV, known, steps_row(column, 1, i, 1), known);
+        if (below.ne[1] > 0) {
+            struct view each = steps_like(s, &below);
+            steps_move(s, known, each);
+            steps_binary(s, KERNEL_OP_MUL, each, steps_row(column, 1, i + 1, n - i - 1), each);
+            steps_binary(s, KERNEL_OP_SUB, below, each, below);
+        }
+        s->used = used;
     }
 }

@@ -7,8 +7,7 @@
 #include <float.h>
 
 enum { X, Y, Z, AXES };
-enum { MOST_SEEN = 1 << 20 }; // elements of a convolution's window, with all channels
-enum { POOL_MAX, POOL_AVG };  // as ggml counts them
+enum { POOL_MAX, POOL_AVG }; // as ggml counts them
 
 struct axis {
     int64_t in, out, taps;         // elements of the image, places and elements of the window

@@ -3,6 +3,7 @@
 #include "steps.h"
 
 #include "moves.h"
+#include "pretended.h"
 #include "touch.h"
 
 #include <string.h>
@@ -26,6 +27,7 @@ static const struct {
     {"TRI", steps_tri},
     {"DIAG_MASK_INF", steps_diag_mask},
     {"TIMESTEP_EMBEDDING", steps_timestep},
+    {"SOLVE_TRI", steps_solve_tri},
     {"GROUP_NORM", steps_group_norm},
     {"RMS_NORM_BACK", steps_rms_norm_back},
     {"SOFT_MAX_BACK", steps_soft_max_back},
@@ -43,6 +45,7 @@ static const struct {
     {"COL2IM_1D", steps_col2im},
     {"CONV_TRANSPOSE_1D", steps_conv_transpose_1d},
     {"CONV_TRANSPOSE_2D", steps_conv_transpose_2d},
+    {"GET_ROWS_BACK", steps_get_rows_back},
     {"GATED_DELTA_NET", steps_gated_delta_net},
     {"GATED_LINEAR_ATTN", steps_gated_linear},
     {"RWKV_WKV6", steps_rwkv6},
@@ -52,9 +55,7 @@ static const struct {
 };
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 
-// What stands for places that nothing has yet: far apart, and as well aligned as they will be.
-#define PRETENDED(i) ((char *) (uintptr_t) ((uint64_t) ((i) + 1) << 42))
-#define ROOM_KEPT    ((size_t) 64 << 20)
+#define ROOM_KEPT ((size_t) 64 << 20)
 
 enum { MOST_CHUNKS = 256 }; // of a kernel
 
@@ -92,18 +93,18 @@ void steps_room_reset(struct hsa_stream * s) {
 
 // ---- views ----
 
-static struct view placed(const struct ggml_tensor * t, int i) {
+static struct view placed(const struct ggml_tensor * t, int which) {
     struct view v = view_of(t);
-    v.data = v.data ? v.data : PRETENDED(i) + t->view_offs % BUFFER_ALIGNMENT;
+    v.data = v.data ? v.data : pretended(which) + t->view_offs % BUFFER_ALIGNMENT;
     return v;
 }
 
 struct view steps_src(const struct steps * s, int i) {
-    return placed(s->node->src[i], i + 1);
+    return placed(s->node->src[i], PRETENDED_SOURCE + i);
 }
 
 struct view steps_dst(const struct steps * s) {
-    return placed(s->node, 0);
+    return placed(s->node, PRETENDED_RESULT);
 }
 
 struct view steps_temp(struct steps * s, enum ggml_type type, int64_t ne0, int64_t ne1, int64_t ne2,
@@ -160,32 +161,41 @@ void steps_move(struct steps * s, struct view from, struct view to) {
     if (s->status != ST_OK || is_empty(&to) || is_empty(&from)) {
         return;
     }
-    bool ok = !plan_clobbers(&to, &from) && moves_can(s->device->npu, &from, &to);
-    steps_need(s, ok, "descriptors of words cannot move it");
+    struct error why;
+    steps_need(s, !plan_clobbers(&to, &from), "a copy over what it is still to read");
+    bool ok = s->status == ST_OK && moves_check(s->device->npu, &from, &to, &why) == ST_OK;
+    if (s->status == ST_OK && !ok) {
+        steps_need(s, false, why.text);
+    }
     if (ok && s->stream) {
         s->status = moves_send(s->stream, &from, &to, s->err);
     }
 }
 
-void steps_lookup(struct steps * s, struct view table, int ids, struct view to) {
+int64_t steps_number(struct steps * s, int ids, int64_t i, int64_t n) {
     const struct ggml_tensor * index = s->node->src[ids];
-    if (!s->stream) {
-        steps_move(s, steps_row(table, 3, 0, 1), steps_row(to, 3, 0, 1));
-        return;
+    if (!s->stream || s->status != ST_OK) {
+        return 0;
     }
-    kept_void(s->stream->npu->kept);
-    if (s->status == ST_OK && npu_is_pending(s->stream, index->data, ggml_nbytes(index))) {
-        s->status = stream_wait(s->stream, s->err);
+    if (i == 0) {
+        kept_void(s->stream->npu->kept);
+        bool pending = npu_is_pending(s->stream, index->data, ggml_nbytes(index));
+        s->status = pending ? stream_wait(s->stream, s->err) : ST_OK;
+        touch_tensor(s->device->agent, index);
     }
-    touch_tensor(s->device->agent, index);
-    for (int64_t i = 0; i < to.ne[3] && s->status == ST_OK; i++) {
-        int32_t row;
-        memcpy(&row, (const char *) index->data + (size_t) i * index->nb[0], sizeof row);
-        if (row < 0 || row >= table.ne[3]) {
-            s->status = error_set(s->err, ST_INVALID, "%s: part %d is asked for, there are %lld",
-                                  op_label(s->node), (int) row, (long long) table.ne[3]);
-            return;
-        }
+    int32_t number;
+    memcpy(&number, (const char *) index->data + (size_t) i * index->nb[0], sizeof number);
+    if (number < 0 || number >= n) {
+        s->status = error_set(s->err, ST_INVALID, "%s: part %d is asked for, there are %lld",
+                              op_label(s->node), (int) number, (long long) n);
+        return 0;
+    }
+    return number;
+}
+
+void steps_lookup(struct steps * s, struct view table, int ids, struct view to) {
+    for (int64_t i = 0; i < (s->stream ? to.ne[3] : 1) && s->status == ST_OK; i++) {
+        int64_t row = steps_number(s, ids, i, table.ne[3]);
         steps_move(s, steps_row(table, 3, row, 1), steps_row(to, 3, i, 1));
     }
 }
@@ -403,8 +413,9 @@ struct view steps_widen(struct steps * s, struct view v) {
     if (v.type == GGML_TYPE_F32 || s->status != ST_OK) {
         return v;
     }
-    steps_need(s, ggml_blck_size(v.type) == 1 && is_dense(&v),
-               "short floats with gaps between them");
+    steps_need(s, v.type == GGML_TYPE_F16 || v.type == GGML_TYPE_BF16,
+               "an operand that is not f32, f16 or bf16");
+    steps_need(s, s->status == ST_OK && is_dense(&v), "short floats with gaps between them");
     struct view wide = steps_like(s, &v);
     steps_move(s, flat(&v), flat(&wide));
     for (int d = 0; d < GGML_MAX_DIMS; d++) {
@@ -460,7 +471,7 @@ bool steps_is(const struct ggml_tensor * node) {
 static struct steps ask(struct hsa_device * device, const struct ggml_tensor * node,
                         struct error * err) {
     struct steps s = {
-        .device = device, .node = node, .room = PRETENDED(GGML_MAX_SRC + 1), .err = err};
+        .device = device, .node = node, .room = pretended(PRETENDED_ROOM), .err = err};
     steps_need(&s, op_has_sources(node), "a source is missing");
     for (int i = 0; i < GGML_MAX_SRC; i++) {
         steps_need(&s, !node->src[i] || !ggml_is_empty(node->src[i]), "a source has no elements");

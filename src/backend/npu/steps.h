@@ -63,6 +63,8 @@ void steps_fill(struct steps * s, struct view v, float value);
 // Along dimension 3 of `to` the parts of `table` that a row of i32, source `ids`, names. The host
 // reads these, and waits where a kernel still writes them; so what is sent depends on data.
 void steps_lookup(struct steps * s, struct view table, int ids, struct view to);
+// Number i of that source, below n, once nothing writes it any more; 0 where nothing is sent.
+int64_t steps_number(struct steps * s, int ids, int64_t i, int64_t n);
 // Elementwise kernels; inputs repeat to the result's shape. Any strides; a result may be an input.
 void steps_unary(struct steps * s, enum kernel_op op, struct view a, struct view out);
 void steps_binary(struct steps * s, enum kernel_op op, struct view a, struct view b,
@@ -88,7 +90,7 @@ typedef void steps_op(struct steps * s, const struct ggml_tensor * node);
 steps_op steps_pad, steps_pad_reflect, steps_roll, steps_set, steps_acc, steps_diag, steps_filled,
     steps_repeat_back;
 // steps-series.c
-steps_op steps_arange, steps_cumsum, steps_tri, steps_diag_mask, steps_timestep;
+steps_op steps_arange, steps_cumsum, steps_tri, steps_diag_mask, steps_timestep, steps_solve_tri;
 // steps-rows.c
 steps_op steps_group_norm, steps_rms_norm_back, steps_soft_max_back, steps_cross_entropy_back,
     steps_sgd, steps_adamw;
@@ -100,4 +102,4 @@ steps_op steps_gated_delta_net, steps_gated_linear, steps_rwkv6, steps_rwkv7, st
 // steps-resample.c
 steps_op steps_upscale;
 // steps-scatter.c
-steps_op steps_col2im, steps_conv_transpose_1d, steps_conv_transpose_2d;
+steps_op steps_col2im, steps_conv_transpose_1d, steps_conv_transpose_2d, steps_get_rows_back;

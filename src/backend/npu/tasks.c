@@ -1,11 +1,8 @@
-// tasks: nodes between products of many rows, which run where these do. A layer of a prompt goes
-// from product to product by ADD, SWIGLU and RMS_NORM; on the decoder's PDI each of them would have
-// two loaded, its own and then the product's again. The kernels of aie/ops/tasks are on the
-// product's. Which of the two a node is to be is asked when it is sent, of what the array has by
-// then: the kernel that does not take a load counts without it.
+// tasks: nodes between products of many rows, which can run where these do. A layer of a prompt
+// goes from product to product by ADD, SWIGLU and RMS_NORM; on the decoder's PDI each of them would
+// have two loaded, its own and then the product's again. The kernels of aie/ops/tasks are on the
+// product's. Which of the two a node is to be, the route of its graph says (route.h).
 #include "dispatch.h"
-
-#include "aie/target/times.h"
 
 static const struct {
     enum kernel_op op, task;
@@ -15,8 +12,12 @@ static const struct {
     {KERNEL_OP_RMS_NORM_MUL, KERNEL_OP_TASK_RMS_NORM_MUL},
 };
 
-// The spec as a task; false: there is none like it.
-static bool as_task(const struct hsa_stream * s, const struct kernel_spec * spec,
+// Products whose PDI has tasks, as the last parameter of these says: of bf16, and of stored block
+// floats.
+enum { PRODUCTS = 2 };
+
+// The spec as a task beside these products; false: there is none like it.
+static bool as_task(struct store * store, const struct kernel_spec * spec, uint32_t products,
                     struct kernel_spec * out) {
     const size_t n = sizeof tasks / sizeof tasks[0];
     size_t i = 0;
@@ -30,19 +31,37 @@ static bool as_task(const struct hsa_stream * s, const struct kernel_spec * spec
     *out = *spec;
     out->op = tasks[i].task;
     out->precision = KERNEL_FAST;
-    return plan_can(s->device->npu->store, out, false);
+    out->params[kernel_op_info(out->op)->n_params - 1] = products;
+    return plan_can(store, out, false);
+}
+
+void task_ways(struct npu * npu, const struct plan * p, struct route_stop * out) {
+    struct kernel_spec task;
+    struct route_stop one = {0};
+    route_add_kernel(&one, npu->store, &p->spec);
+    for (int i = 0; i < one.n; i++) {
+        one.ways[i].cycles *= (uint64_t) ((p->n + p->chunk - 1) / p->chunk);
+        route_add(out, one.ways[i]);
+    }
+    for (uint32_t products = 0; p->chunk >= p->n && products < PRODUCTS; products++) {
+        if (as_task(npu->store, &p->spec, products, &task)) {
+            route_add_kernel(out, npu->store, &task);
+        }
+    }
 }
 
 void task_place(const struct hsa_stream * s, struct plan * p) {
     struct store * store = s->device->npu->store;
-    struct kernel_spec task;
-    if (!s->npu->on_tasks || p->chunk < p->n || !as_task(s, &p->spec, &task)) {
-        return;
-    }
-    const struct aie_program * program;
-    uint64_t load = (uint64_t) aie_times(s->device->npu->arch)->likely.load;
-    uint64_t leaves = store_likely(store, &p->spec, &program) + load;
-    if (store_likely(store, &task, &program) <= leaves) {
-        p->spec = task;
+    const struct aie_program * wanted = s->npu->place.first;
+    const struct kernel_spec spec = p->spec;
+    for (uint32_t products = 0; wanted && p->chunk >= p->n && products < PRODUCTS; products++) {
+        const struct aie_program * at = NULL;
+        struct kernel_spec task;
+        if (as_task(store, &spec, products, &task)) {
+            store_likely(store, &task, &at);
+        }
+        if (at == wanted) {
+            p->spec = task;
+        }
     }
 }

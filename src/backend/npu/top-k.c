@@ -46,10 +46,7 @@ enum status top_k_check(struct hsa_device * device, const struct ggml_tensor * n
         plan_why_not(device->npu->store, &spec, &why);
         return error_set(err, ST_UNSUPPORTED, "TOP_K sorts its rows: %s", why.text);
     }
-    return moves_can(device->npu, &from, &to)
-               ? ST_OK
-               : error_set(err, ST_UNSUPPORTED,
-                           "TOP_K: descriptors of words cannot walk its result");
+    return moves_check(device->npu, &from, &to, err);
 }
 
 enum status top_k_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {

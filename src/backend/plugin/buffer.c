@@ -16,6 +16,7 @@
 
 struct hsa_buffer {
     struct hsa_device * device;
+    struct hsac_agent * agent; // whose memory it is: the device's, unless it is shared (share.c)
     void * base;
     bool is_host;
     struct shadows shadows;
@@ -24,11 +25,19 @@ struct hsa_buffer {
 
 // ---- buffers ----
 
+static void buffer_give_back(struct hsa_buffer * b) {
+    if (b->is_host) {
+        hsac_free(b->agent, b->base);
+    } else {
+        share_free(b->device, b->base);
+    }
+}
+
 static void buffer_free(ggml_backend_buffer_t buffer) {
     struct hsa_buffer * b = buffer->context;
     shadows_free(&b->shadows);
     panels_free(&b->panels);
-    hsac_free(b->device->agent, b->base);
+    buffer_give_back(b);
     free(b);
 }
 
@@ -92,7 +101,7 @@ static void complain(const struct ggml_tensor * tensor, const struct error * err
 static struct hsac_agent * agent_of(const struct ggml_tensor * tensor) {
     ggml_backend_buffer_t buffer = buffer_of(tensor);
     struct hsa_buffer * b = buffer ? buffer->context : NULL;
-    return b && !b->is_host ? b->device->agent : NULL;
+    return b && !b->is_host ? b->agent : NULL;
 }
 
 static void buffer_memset_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor,
@@ -151,14 +160,14 @@ static bool host_sees(ggml_backend_buffer_t buffer) {
         return ggml_backend_buffer_is_host(buffer);
     }
     const struct hsa_buffer * b = buffer->context;
-    return b->is_host || hsac_agent_kind(b->device->agent) == HSAC_NPU;
+    return b->is_host || hsac_agent_kind(b->agent) == HSAC_NPU;
 }
 
 bool buffer_find(const struct ggml_tensor * tensor, struct hsac_agent ** agent) {
     ggml_backend_buffer_t buffer = tensor->view_src ? tensor->view_src->buffer : tensor->buffer;
     bool ours = buffer && buffer->iface.get_base == buffer_get_base;
     bool seen = !buffer || host_sees(buffer); // without a buffer it is memory of the program
-    *agent = seen || !ours ? NULL : ((struct hsa_buffer *) buffer->context)->device->agent;
+    *agent = seen || !ours ? NULL : ((struct hsa_buffer *) buffer->context)->agent;
     return seen || ours;
 }
 
@@ -171,7 +180,7 @@ bool buffer_is_on(const struct ggml_tensor * tensor, struct hsa_device * device)
 struct hsac_agent * buffer_npu(const struct ggml_tensor * tensor) {
     ggml_backend_buffer_t buffer = buffer_of(tensor);
     struct hsa_buffer * b = buffer ? buffer->context : NULL;
-    return b && hsac_agent_kind(b->device->agent) == HSAC_NPU ? b->device->agent : NULL;
+    return b && hsac_agent_kind(b->agent) == HSAC_NPU ? b->agent : NULL;
 }
 
 // They may overlap.
@@ -189,10 +198,19 @@ static void move_on_host(const struct ggml_tensor * src, struct ggml_tensor * ds
     }
 }
 
+// What comes from another device, by us or by ggml where we say no.
+static void count_copy(ggml_backend_buffer_t from, ggml_backend_buffer_t to, size_t size) {
+    const struct hsa_buffer *a = from->context, *b = to->context;
+    if (from->iface.get_base == buffer_get_base && !a->is_host && a->device != b->device) {
+        atomic_fetch_add(&b->device->copied_bytes, size);
+    }
+}
+
 static bool buffer_cpy_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * src,
                               struct ggml_tensor * dst) {
     ggml_backend_buffer_t from = src->view_src ? src->view_src->buffer : src->buffer;
     size_t size = ggml_nbytes(src);
+    count_copy(from, buffer, size);
     if (may_be_paneled(src) || may_be_paneled(dst)) {
         return false; // ggml goes through get_tensor and set_tensor
     }
@@ -245,7 +263,7 @@ static void buffer_clear(ggml_backend_buffer_t buffer, uint8_t value) {
     shadows_drop(&b->shadows, b->base, buffer->size);
     if (b->is_host) {
         memset(b->base, value, buffer->size);
-    } else if (hsac_fill(b->device->agent, b->base, value, buffer->size, &err) != ST_OK) {
+    } else if (hsac_fill(b->agent, b->base, value, buffer->size, &err) != ST_OK) {
         log_error("%s: clearing a buffer: %s", b->device->name, err.text);
     }
 }
@@ -285,18 +303,19 @@ static ggml_backend_buffer_t buft_alloc_buffer(ggml_backend_buffer_type_t buft, 
     }
     b->device = device;
     b->is_host = buft_of(buft)->is_host;
-    b->base = hsac_alloc(device->agent, b->is_host ? HSAC_POOL_HOST : HSAC_POOL_DATA,
-                         GGML_PAD(size, BUFFER_ALIGNMENT));
+    b->agent = b->is_host ? device->agent : share_agent(device);
+    size_t bytes = GGML_PAD(size, BUFFER_ALIGNMENT);
+    b->base = b->is_host ? hsac_alloc(b->agent, HSAC_POOL_HOST, bytes) : share_alloc(device, bytes);
     if (!b->base || (uintptr_t) b->base % BUFFER_ALIGNMENT != 0) {
         log_error("%s: no memory for a buffer of %zu bytes", device->name, size);
         if (b->base) {
-            hsac_free(device->agent, b->base);
+            buffer_give_back(b);
         }
         free(b);
         return NULL;
     }
-    shadows_init(&b->shadows, device->agent);
-    panels_init(&b->panels, device->agent);
+    shadows_init(&b->shadows, b->agent);
+    panels_init(&b->panels, b->agent);
     return ggml_backend_buffer_init(buft, buffer_iface, b, size);
 }
 

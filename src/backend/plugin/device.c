@@ -40,7 +40,9 @@ static void device_get_props(ggml_backend_dev_t dev, struct ggml_backend_dev_pro
     props->type = device_get_type(dev);
     device_get_memory(dev, &props->memory_free, &props->memory_total);
     props->device_id = hsac_agent_bus(device_of(dev)->agent);
-    props->caps.async = false; // graph_compute returns when the graph is complete
+    // Copies need not be waited for, but graphs are complete when graph_compute returns, and who
+    // asks this plans to have several of them under way.
+    props->caps.async = false;
     props->caps.host_buffer = true;
     props->caps.events = true;
     props->caps.mmap_support = true;
@@ -75,6 +77,9 @@ static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor 
     if (hsac_check_fork(device->agent, NULL) != ST_OK) {
         return touches(device, op);
     }
+    if (share_is_others(device, op)) {
+        return false;
+    }
     // What writes to a tensor in memory of ours, as llama.cpp's cache is, no other device can do:
     // ggml's scheduler ends the process over one that we refuse.
     bool by_cpu = device->fallback == FALLBACK_PROMISED ||
@@ -92,7 +97,7 @@ static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor 
 }
 
 static bool device_supports_buft(ggml_backend_dev_t dev, ggml_backend_buffer_type_t buft) {
-    return buft == device_get_buffer_type(dev) || buft == device_get_host_buffer_type(dev);
+    return share_takes(device_of(dev), buft) || buft == device_get_host_buffer_type(dev);
 }
 
 static bool device_offload_op(ggml_backend_dev_t dev, const struct ggml_tensor * op) {
@@ -118,7 +123,7 @@ static const struct ggml_backend_device_i device_iface = {
     /* .event_synchronize    = */ event_synchronize,
 };
 
-bool device_is_ours(ggml_backend_dev_t dev) {
+static bool device_is_ours(ggml_backend_dev_t dev) {
     return dev && dev->iface.get_name == device_get_name;
 }
 
@@ -206,6 +211,7 @@ bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_
         .packets = atomic_load(&device->packets),
         .flushed_bytes = hsac_agent_flushed(device->agent),
         .graphs = atomic_load(&device->graphs),
+        .copied_bytes = atomic_load(&device->copied_bytes),
     };
     struct hsac_driver driver;
     if (hsac_agent_driver(device->agent, &driver)) {

@@ -154,6 +154,7 @@ static void registry_add_devices(int api) {
     for (int i = 0; i < registry.n_runtimes; i++) {
         registry_add_agents(api, registry.runtimes[i]);
     }
+    share_devices(registry.devices, registry.n_devices);
 }
 
 static void warn_of_value(void * user, const struct variable * v, const char * value) {

@@ -205,7 +205,9 @@ static bool compute_fused(struct hsa_stream * s, struct order * order, int index
         fallback_waits(&s->fallback)) {
         return false;
     }
-    const struct order_run run = order_run(order, index);
+    const struct ggml_tensor * first = ggml_graph_node(order->graph, index);
+    const struct order_run run =
+        order_run(order, index, kind->longest ? kind->longest(first) : ORDER_RUN);
     struct ggml_tensor as_one;
     for (int n = run.n; n > 1; n--) {
         s->node = run.nodes[0];
@@ -283,6 +285,9 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
     st = panels_begin(s, graph, &err);
     if (st != ST_OK) {
         log_error("%s: %s", s->device->name, err.text);
+    }
+    if (st == ST_OK && s->device->kind->route) {
+        s->device->kind->route(s, graph);
     }
     struct order order = order_of(graph, s->device->kind);
     struct ggml_tensor * node;
@@ -362,54 +367,12 @@ static void stream_free(ggml_backend_t backend) {
     free(s);
 }
 
-// Between two graphs nothing is in flight, so that these copies are in order without waiting.
-static void stream_set_tensor_async(ggml_backend_t backend, struct ggml_tensor * tensor,
-                                    const void * data, size_t offset, size_t size) {
-    (void) backend;
-    buffer_set_tensor(NULL, tensor, data, offset, size);
-}
-
-static void stream_get_tensor_async(ggml_backend_t backend, const struct ggml_tensor * tensor,
-                                    void * data, size_t offset, size_t size) {
-    (void) backend;
-    buffer_get_tensor(NULL, tensor, data, offset, size);
-}
-
 static void stream_synchronize(ggml_backend_t backend) {
     struct hsa_stream * s = stream_of(backend);
     struct error err = {0};
     if (hsac_check_fork(s->device->agent, NULL) == ST_OK && stream_wait(s, &err) != ST_OK) {
         log_error("%s: %s", s->device->name, err.text);
     }
-}
-
-// An event is recorded when everything before it is complete, so that who waits for it never waits.
-static void stream_event_record(ggml_backend_t backend, ggml_backend_event_t event) {
-    (void) event;
-    stream_synchronize(backend);
-}
-
-static void stream_event_wait(ggml_backend_t backend, ggml_backend_event_t event) {
-    (void) backend;
-    (void) event;
-}
-
-ggml_backend_event_t event_new(ggml_backend_dev_t dev) {
-    ggml_backend_event_t event = calloc(1, sizeof *event);
-    if (event) {
-        event->device = dev;
-    }
-    return event;
-}
-
-void event_free(ggml_backend_dev_t dev, ggml_backend_event_t event) {
-    (void) dev;
-    free(event);
-}
-
-void event_synchronize(ggml_backend_dev_t dev, ggml_backend_event_t event) {
-    (void) dev;
-    (void) event;
 }
 
 static const struct ggml_backend_i stream_iface = {
@@ -419,7 +382,7 @@ static const struct ggml_backend_i stream_iface = {
     /* .get_tensor_async    = */ stream_get_tensor_async,
     /* .set_tensor_2d_async = */ NULL,
     /* .get_tensor_2d_async = */ NULL,
-    /* .cpy_tensor_async    = */ NULL,
+    /* .cpy_tensor_async    = */ stream_cpy_tensor_async,
     /* .synchronize         = */ stream_synchronize,
     /* .graph_plan_create   = */ NULL,
     /* .graph_plan_free     = */ NULL,

@@ -321,8 +321,6 @@ void accel_bo_put(struct accel_device * dev, struct accel_bo * bo);
 bool accel_is_command(const struct accel_device * dev, const struct accel_bo * bo);
 // A part of the heap for `what`, in *at, or a refusal.
 int accel_heap_take(struct accel_call * c, uint64_t size, const char * what, uint64_t * at);
-// The address in the program of what lies there in the heap, or XDNA_NO_ADDRESS.
-uint64_t accel_heap_va(const struct accel_file * f, uint64_t at);
 void accel_file_drop_buffers(struct accel_device * dev, struct accel_file * f);
 
 // ---- mappings.c ----
@@ -374,8 +372,7 @@ struct xdna_last_error * accel_shared_error(struct accel_device * dev);
 // ---- caches.c ----
 
 int accel_caches_open(struct accel_device * dev); // 0 or -errno
-void accel_caches_close(struct accel_device * dev);
-bool accel_caches_inside(void); // this thread is in it and has the lock
+bool accel_caches_inside(void);                   // this thread is in it and has the lock
 int accel_caches_add(struct accel_call * c, struct accel_bo * bo);
 void accel_caches_remove(struct accel_device * dev, struct accel_bo * bo);
 void accel_caches_evict(struct accel_device * dev);
@@ -416,7 +413,7 @@ struct accel_slot { // of the chain buffer
 
 // What one job came to.
 struct accel_outcome {
-    enum xdna_state state; // XDNA_STATE_NEW: the driver dropped it, and tells nobody
+    enum xdna_state state; // XDNA_STATE_NEW: the driver dropped it, and reports that to nobody
     uint32_t index;        // of the command that failed
     uint32_t operation;    // of its stream, where it is stuck
     double ms;
@@ -477,7 +474,6 @@ const struct accel_node * accel_node_find(const char * path); // NULL: not ours
 // The i-th entry of a directory, its name in *name, or NULL.
 const struct accel_node * accel_node_entry(const struct accel_node * dir, size_t i,
                                            const char ** name);
-void accel_node_text(const struct accel_node * n, char * text, size_t size);
 unsigned accel_node_mode(const struct accel_node * n);       // as st_mode
 int accel_node_open(const struct accel_node * n, int flags); // a descriptor, or -errno
 

@@ -54,7 +54,8 @@ static void handle_close(struct accel_device * dev, struct accel_file * f, uint3
 
 // ---- the heap ----
 
-uint64_t accel_heap_va(const struct accel_file * f, uint64_t at) {
+// The address in the program of what lies there in the heap, or XDNA_NO_ADDRESS.
+static uint64_t accel_heap_va(const struct accel_file * f, uint64_t at) {
     for (unsigned i = 0; i < f->n_heaps; i++) {
         const struct accel_bo * h = f->heaps[i];
         if (at - h->heap_at < h->size) {
@@ -192,8 +193,8 @@ static int check_heap(struct accel_call * c, const struct accel_bo * bo) {
     return 0;
 }
 
-// Which part of the heap is given out is set for tests; of a heap that grows the rest of the first
-// chunk counts as taken.
+// Tests set which part of the heap is given out. In a heap that grows the rest of the first chunk
+// counts as taken.
 static void first_heap(struct accel_call * c) {
     struct accel_file * f = c->file;
     const struct accel_settings * s = &c->dev->settings;

@@ -1,6 +1,6 @@
 // caches: what lies between the program and the memory that the device sees, when it is asked for.
 // Each buffer that the device reaches is a region of emu/cache; the program's own pages are the
-// CPU's side of it. The program tells of its flushes through a hook that the client of the driver
+// CPU's side of it. The program reports its flushes through a hook that the client of the driver
 // calls behind the instructions themselves, for those leave no trace.
 //
 // The kernel reads and writes command buffers and its chain buffers by the CPU and flushes the
@@ -19,16 +19,11 @@ bool accel_caches_inside(void) {
 }
 
 int accel_caches_open(struct accel_device * dev) {
-    accel_caches_close(dev);
-    dev->cache = dev->settings.caches ? emu_cache_new(dev->settings.seed) : NULL;
-    return dev->settings.caches && !dev->cache ? -ENOMEM : 0;
-}
-
-void accel_caches_close(struct accel_device * dev) {
     inside = true;
     emu_cache_free(dev->cache);
     inside = false;
-    dev->cache = NULL;
+    dev->cache = dev->settings.caches ? emu_cache_new(dev->settings.seed) : NULL;
+    return dev->settings.caches && !dev->cache ? -ENOMEM : 0;
 }
 
 int accel_caches_add(struct accel_call * c, struct accel_bo * bo) {

@@ -20,8 +20,8 @@ struct accel_context * accel_context_get(const struct accel_file * f, uint32_t i
     return x;
 }
 
-// Of a file's own ids: the next free one after the last that was given, from 1 again after the
-// highest; 0: none.
+// The file's next free id after the last that was given, and from 1 again after the highest;
+// 0: none is free.
 static uint32_t next_id(struct accel_device * dev, struct accel_file * f) {
     uint64_t ids = dev->settings.context_ids;
     for (uint64_t i = 0; i < ids; i++) {
@@ -134,7 +134,7 @@ static void context_drop(struct accel_device * dev, struct accel_context * x) {
     free(x);
 }
 
-// In the order of the kernel's checks, so that of two mistakes the same one is told.
+// In the order of the kernel's checks, so that of two mistakes the same one is reported.
 static int prepare(struct accel_call * c, struct accel_context * x, uint32_t tiles) {
     if (c->file->n_heaps == 0) {
         return accel_refuse(c, ENOENT, "this file has no heap yet");

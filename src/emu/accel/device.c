@@ -1,7 +1,7 @@
 // device: the open files, and the way of an ioctl from its number to its handler.
 //
 // A program's descriptor is an empty memfd, so that it can be dup'ed, passed on and closed like any
-// other; its inode tells us whose it is. The memory of its buffers is another memfd that no
+// other; its inode shows whose it is. The memory of its buffers is another memfd that no
 // descriptor of the program leads to.
 #include "accel.h"
 #include "start.h"

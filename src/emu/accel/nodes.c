@@ -73,7 +73,7 @@ static void now(struct accel_settings * s) {
     }
 }
 
-void accel_node_text(const struct accel_node * n, char * text, size_t size) {
+static void accel_node_text(const struct accel_node * n, char * text, size_t size) {
     const char * name = strrchr(n->path, '/') + 1;
     struct accel_settings s;
     *text = '\0';

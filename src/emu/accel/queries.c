@@ -33,7 +33,7 @@ int accel_version(struct accel_call * c) {
     return 0;
 }
 
-// Of the array: the package's module told the generation.
+// The version of the array; the package's module gives the generation in its place.
 static void aie_version(const struct accel_settings * s, uint32_t * major, uint32_t * minor) {
     *major = s->model->arch == AIE_ARCH_AIE2 ? 2 : 4;
     *minor = 0;

@@ -1,5 +1,5 @@
-// report: what the driver tells people. Reasons of refusals and failures go to stderr as they
-// happen, for the kernel's driver tells its caller a number at most; each call goes to the trace;
+// report: what the driver says to people. Reasons of refusals and failures go to stderr as they
+// happen, for the kernel's driver gives its caller a number at most; each call goes to the trace;
 // and one line of counts is the report. The report's file is kept up to date all the time, so that
 // a program that ends in an assert leaves it as well.
 #include "accel.h"

@@ -13,6 +13,14 @@ extern char ** environ;
 
 #define PREFIX "ACCEL_EMU_"
 
+// clang-format off
+#define XDNA2(id, title, version, newer)                                                           \
+    {.name = id, .product = {"RyzenAI-" id, title}, .pci = 0x17f0, .revision = version,            \
+     .arch = AIE_ARCH_AIE2P, .columns = 8, .machine_columns = 8, .contexts = {32, 16},             \
+     .whole_array = true, .heap_max = ACCEL_HEAP_MAX, .health = true, .aie_version = "1.1",        \
+     .firmware = {"1.0.0.166", newer}, .npu_mhz = 1267, .h_mhz = 1800}
+// clang-format on
+
 // The device's figures are those of the driver; the firmware's versions are ones that were shipped.
 static const struct accel_model models[] = {
     {.name = "npu1",
@@ -29,54 +37,9 @@ static const struct accel_model models[] = {
      .firmware = {"1.5.5.391", "1.5.5.391"},
      .npu_mhz = 847,
      .h_mhz = 1600},
-    {.name = "npu4",
-     .product = {"RyzenAI-npu4", "NPU Strix"},
-     .pci = 0x17f0,
-     .revision = 0x10,
-     .arch = AIE_ARCH_AIE2P,
-     .columns = 8,
-     .first_column = 0,
-     .machine_columns = 8,
-     .contexts = {32, 16},
-     .whole_array = true,
-     .heap_max = ACCEL_HEAP_MAX,
-     .health = true,
-     .aie_version = "1.1",
-     .firmware = {"1.0.0.166", "1.1.2.64"},
-     .npu_mhz = 1267,
-     .h_mhz = 1800},
-    {.name = "npu5",
-     .product = {"RyzenAI-npu5", "NPU Strix Halo"},
-     .pci = 0x17f0,
-     .revision = 0x11,
-     .arch = AIE_ARCH_AIE2P,
-     .columns = 8,
-     .first_column = 0,
-     .machine_columns = 8,
-     .contexts = {32, 16},
-     .whole_array = true,
-     .heap_max = ACCEL_HEAP_MAX,
-     .health = true,
-     .aie_version = "1.1",
-     .firmware = {"1.0.0.166", "1.1.2.65"},
-     .npu_mhz = 1267,
-     .h_mhz = 1800},
-    {.name = "npu6",
-     .product = {"RyzenAI-npu6", "NPU Krackan"},
-     .pci = 0x17f0,
-     .revision = 0x20,
-     .arch = AIE_ARCH_AIE2P,
-     .columns = 8,
-     .first_column = 0,
-     .machine_columns = 8,
-     .contexts = {32, 16},
-     .whole_array = true,
-     .heap_max = ACCEL_HEAP_MAX,
-     .health = true,
-     .aie_version = "1.1",
-     .firmware = {"1.0.0.166", "1.1.2.64"},
-     .npu_mhz = 1267,
-     .h_mhz = 1800},
+    XDNA2("npu4", "NPU Strix", 0x10, "1.1.2.64"),
+    XDNA2("npu5", "NPU Strix Halo", 0x11, "1.1.2.65"),
+    XDNA2("npu6", "NPU Krackan", 0x20, "1.1.2.64"),
 };
 
 enum kind { NUMBER, TEXT, KERNEL, DEVICE, ERROR, FAULTS };

@@ -279,7 +279,7 @@ int accel_timeline_wait(struct accel_call * c) {
         }
         if (late || (ms > 0 && ms > patience)) {
             c->dev->counts.timeouts += until != 0;
-            // Who only looks is no mistake worth a line.
+            // A caller that only polls made no mistake: nothing is reported.
             result = until == 0
                          ? -ETIME
                          : accel_refuse(c, ETIME,
@@ -345,7 +345,7 @@ int accel_syncobj_eventfd(struct accel_call * c) {
         free(n);
         return accel_refuse(c, ENOMEM, "no memory for a notice");
     }
-    // Of point 0 the newest is meant, or the first where there is none yet.
+    // Point 0 stands for the newest point, or for the first where there is none yet.
     uint64_t point = a->point || t->submitted == 0 ? a->point : t->submitted - 1;
     *n = (struct accel_notice){t->notices, point, a->flags & WAIT_AVAILABLE, fd};
     t->notices = n;

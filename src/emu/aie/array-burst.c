@@ -272,6 +272,9 @@ static void follow_switches(struct array * a) {
         if (t->wait == WAIT_STREAM_OUT) {
             tile_core_wake(t, a->now + 1);
         }
+        if (t->control.state == CONTROL_ANSWER) {
+            control_wake(&t->control, a->now + 1);
+        }
     }
 }
 

@@ -13,9 +13,6 @@
 
 enum { MEM_BD_HALF = 24 }; // memtile: even channels use descriptors 0-23, odd ones 24-47
 
-static const uint8_t control_slave[TILE_KIND_COUNT] = {
-    [TILE_SHIM] = 0, [TILE_MEM] = 6, [TILE_CORE] = 3};
-
 static bool fail(struct channel * c, enum status st, const char * what) {
     const struct tile * t = c->tile;
     return array_fail(t->array, st, "%s tile (%d,%d) %s%d BD %d: %s", tile_traits[t->kind].name,
@@ -202,15 +199,9 @@ static bool begin(struct channel * c) {
     return true;
 }
 
-// Odd parity over the whole word.
 uint32_t packet_header(const struct channel * c) {
-    uint32_t h = c->bd.packet_id | (uint32_t) c->bd.packet_type << 12 |
-                 (uint32_t) c->tile->row << 16 | (uint32_t) c->tile->col << 21;
-    uint32_t p = h;
-    for (int s = 16; s; s >>= 1) {
-        p ^= p >> s;
-    }
-    return h | (~p & 1) << 31;
+    return odd_parity(c->bd.packet_id | (uint32_t) c->bd.packet_type << 12 |
+                      (uint32_t) c->tile->row << 16 | (uint32_t) c->tile->col << 21);
 }
 
 // ---- the end of a descriptor ----
@@ -222,7 +213,7 @@ static void send_token(struct channel * c) {
     uint32_t controller = bits(c->control, 15, 8);
     struct route r = {.to_firmware = c->token_way == t->array->generation};
     if (!r.to_firmware) {
-        route_trace(t, control_slave[t->kind], (int) (controller & 31), &r);
+        route_trace(t, t->control.out.slave, (int) (controller & 31), &r);
     }
     if (!r.to_firmware) {
         array_fail(

@@ -1,7 +1,7 @@
 // array-model: what the array is made of, shared by the array-*.c files and machine.c only. A tile
 // has memory, locks, buffer descriptors, DMA channels and a stream switch; a core tile also has a
-// core. Words travel from a stream source (a memory-to-stream channel, a core) over a route to the
-// FIFOs of one or more sinks (stream-to-memory channels, cores).
+// core. Words travel from a stream source (a memory-to-stream channel, a core, a control port) over
+// a route to the FIFOs of one or more sinks (stream-to-memory channels, cores, control ports).
 //
 // Words carry times. A channel moves as many as it knows the times of, at once and ahead of the
 // array's clock; what others can see of it - locks, tokens, arbiters, host memory's turns, the end
@@ -54,6 +54,7 @@ enum dma_dir { DMA_S2MM, DMA_MM2S };
 struct array;
 struct tile;
 struct channel;
+struct control;
 
 // ---- streams ----
 
@@ -70,14 +71,15 @@ struct runs {
 
 struct sink {
     struct tile * tile;
-    struct channel * channel; // NULL: the core's stream input
+    struct channel * channel; // NULL: the core's stream input, or
+    struct control * control; // the tile's control port
     struct source * blocked;  // a source that found the FIFO full
     uint32_t capacity;        // of the longest way that leads here
     uint64_t pushed, popped;  // words since the reset
     struct runs ready;        // when the words that wait are through the switches
     struct runs freed;        // when the last ones left
     uint32_t freed_words;
-    bool last[FIFO_RING];      // by the word's number, for cores
+    bool last[FIFO_RING];      // by the word's number, not for channels
     uint32_t words[FIFO_RING]; // by their number
     struct run ready_ring[FIFO_RING], freed_ring[FIFO_RING];
 };
@@ -100,7 +102,8 @@ struct route {
 
 struct source {
     struct tile * tile;
-    struct channel * channel; // NULL: the core's stream output
+    struct channel * channel; // NULL: the core's stream output, or
+    struct control * control; // the tile's control port
     int slave;                // switch port at which it enters
     bool open;                // in a packet, arbiters held
     bool header;              // the packet's first word is still to come
@@ -195,6 +198,27 @@ struct channel {
     struct source source;
 };
 
+// ---- control ports ----
+
+enum control_state {
+    CONTROL_PACKET, // a packet's header comes next
+    CONTROL_HEADER, // its control header
+    CONTROL_DATA,   // words to write
+    CONTROL_ACCESS, // registers are written or read, one after the other
+    CONTROL_ANSWER, // what was read leaves
+};
+
+struct control {
+    struct tile * tile;
+    enum control_state state;
+    uint32_t header;
+    uint32_t words[4];
+    uint32_t have, done; // words that came; registers that were accessed, words that left
+    uint64_t due;        // cycle of the next access
+    struct sink in;
+    struct source out;
+};
+
 // ---- tiles ----
 
 // What a core last failed to get; for waking it and for the report.
@@ -251,6 +275,7 @@ struct tile {
     int wait_id, wait_value;
     struct sink core_in;
     struct source core_out;
+    struct control control;
     uint8_t cascade[CASCADE_DEPTH][64];
     int cascade_head, cascade_count;
 };
@@ -274,8 +299,8 @@ struct txn {
     int n_operands;
 };
 
-// Of a shim channel that runs, in ticks: its start-up ends, it waits for host memory, its next word
-// can move. All 0: it does not run.
+// Times of a running shim channel, in ticks: its start-up ends, it waits for host memory, its next
+// word can move. All 0: it does not run.
 struct shim_times {
     uint64_t started, ddr_from, ddr_till, next;
 };
@@ -313,7 +338,9 @@ struct array {
     struct channel * by_bit[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS];
     uint64_t core_wake[ARRAY_MAX_COLUMNS * ARRAY_ROWS]; // by tile; NEVER: blocked, done or off
     uint64_t next_core; // no core wakes before this cycle, but for those that run ahead
-    uint64_t ahead;     // these, a bit for each tile
+    uint64_t control_wake[ARRAY_MAX_COLUMNS * ARRAY_ROWS]; // by tile; NEVER: nothing to do
+    uint64_t next_control;                                 // no later than the first of them
+    uint64_t ahead;                                        // these, a bit for each tile
     uint64_t horizon;   // none of them meets anybody before this cycle; NEVER: there are none
     int threads;        // that cores may run on, the array's included
     struct pool * pool; // the other ones; NULL until they are needed
@@ -345,6 +372,9 @@ bool array_mask_write(struct array * a, uint64_t address, uint32_t mask, uint32_
 // By the tile's own core, which may not rewrite its program or stop itself.
 bool tile_reg_read(struct tile * t, uint32_t offset, uint32_t * value);
 bool tile_reg_write(struct tile * t, uint32_t offset, uint32_t value);
+// By a control packet, which may do all that the controller can.
+bool tile_packet_read(struct tile * t, uint32_t offset, uint32_t * value);
+bool tile_packet_write(struct tile * t, uint32_t offset, uint32_t value);
 
 // array-lock.c. 1 done, 0 would block, -1 failed.
 int lock_acquire(struct tile * owner, int id, int value);
@@ -354,7 +384,8 @@ void lock_wait(struct channel * c, const struct tile * owner, int id); // until 
 bool lock_of_channel(const struct channel * c, int id, struct tile ** owner, int * lock);
 
 // array-stream.c
-// For cores, at the array's time. False: full, or the array failed; nothing ready.
+// For cores and control ports, at the array's time. False: full, or the array failed; nothing
+// ready.
 bool source_push(struct source * s, uint32_t word, bool last);
 bool sink_pop(struct sink * s, uint32_t * word, bool * last);
 // For channels: many words.
@@ -385,6 +416,15 @@ void channel_reset(struct channel * c);
 void channel_finish(struct channel * c); // its last word has moved
 void channel_ask(struct channel * c);    // for what it needs next, if it can have it
 uint32_t packet_header(const struct channel * c);
+
+// array-control.c
+void control_init(struct control * c, struct tile * t);
+void control_reset(struct control * c);
+void control_wake(struct control * c, uint64_t at);
+void array_controls(struct array * a);            // what the control ports do in this cycle
+int control_words_left(const struct control * c); // that a begun packet still needs; 0: none
+int control_answer_id(const struct control * c);  // of the answer that is to leave; -1: none
+uint32_t odd_parity(uint32_t word);               // with bit 31 as a header needs it
 
 // array-walk.c: where the words of a descriptor lie
 uint64_t walk_bytes(const struct bd * bd); // from the first one to the end of the furthest

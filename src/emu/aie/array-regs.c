@@ -162,6 +162,17 @@ static bool write_mux(struct tile * t, uint32_t offset, uint32_t value) {
     return set_switch(t, offset ? &t->demux : &t->mux, value);
 }
 
+// ---- control packets ----
+
+// Bits of errors, which are cleared by writing them. A packet with an error ends the dispatch.
+static uint32_t read_packet_status(struct tile * t, uint32_t offset) {
+    return read_zero(t, offset);
+}
+
+static bool write_packet_status(struct tile * t, uint32_t offset, uint32_t value) {
+    return write_nothing(t, offset, value);
+}
+
 // ---- tables ----
 
 #define ACCEPTED(offset, name)                                                                     \
@@ -178,6 +189,7 @@ static const struct reg_range shim_regs[] = {
     RANGE(0x3F000, 22 * 4, "switch master", master),
     RANGE(0x3F100, 23 * 4, "switch slave", slave),
     RANGE(0x3F200, 23 * 16, "switch slot", slot),
+    RANGE(0x3FF30, 4, "control packet status", packet_status),
     // no effect modelled: timers, tracing, events, clocks
     ACCEPTED(0x34000, "timer control"),
     ACCEPTED(0x340D0, "trace control 0"),
@@ -199,6 +211,7 @@ static const struct reg_range mem_regs[] = {
     RANGE(0xB0000, 17 * 4, "switch master", master),
     RANGE(0xB0100, 18 * 4, "switch slave", slave),
     RANGE(0xB0200, 18 * 16, "switch slot", slot),
+    RANGE(0xB0F30, 4, "control packet status", packet_status),
     RANGE(0xC0000, 64 * 16, "lock", lock),
     // no effect modelled: timers, tracing, events, clocks
     ACCEPTED(0x94000, "timer control"),
@@ -224,6 +237,7 @@ static const struct reg_range core_regs[] = {
     RANGE(0x3F000, 23 * 4, "switch master", master),
     RANGE(0x3F100, 25 * 4, "switch slave", slave),
     RANGE(0x3F200, 25 * 16, "switch slot", slot),
+    RANGE(0x3FF30, 4, "control packet status", packet_status),
     // no effect modelled: timers, tracing, events, clocks
     ACCEPTED(0x14000, "memory module timer control"),
     ACCEPTED(0x140D0, "memory module trace control 0"),
@@ -372,6 +386,37 @@ static const struct reg_range * own_range(struct tile * t, uint32_t offset, uint
         r = NULL;
     }
     return r;
+}
+
+// The register at which a control packet's word is meant; the cores stand still meanwhile.
+static const struct reg_range * packet_range(struct tile * t, uint32_t offset, uint32_t value) {
+    const struct reg_range * r = range_at(t, offset);
+    if (!r) {
+        unknown(t, offset, value);
+    } else if (t->kind == TILE_CORE) {
+        array_cores_join(t->array);
+    }
+    return r;
+}
+
+// A register of which the model knows no more than that it may be written has no value to give.
+bool tile_packet_read(struct tile * t, uint32_t offset, uint32_t * value) {
+    const struct reg_range * r = packet_range(t, offset, 0);
+    bool queue = r && r->read == read_channel && (offset - r->first) % 8;
+    if (r && (r->read == read_zero || queue)) {
+        return array_fail(t->array, ST_UNSUPPORTED,
+                          "%s tile (%d,%d): reading register 0x%05x (%s) is not modelled",
+                          tile_traits[t->kind].name, t->col, t->row, offset, r->name);
+    }
+    if (r) {
+        *value = r->read(t, offset - r->first);
+    }
+    return r != NULL;
+}
+
+bool tile_packet_write(struct tile * t, uint32_t offset, uint32_t value) {
+    const struct reg_range * r = packet_range(t, offset, value);
+    return r && r->write(t, offset - r->first, value);
 }
 
 bool tile_reg_read(struct tile * t, uint32_t offset, uint32_t * value) {

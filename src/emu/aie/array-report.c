@@ -84,6 +84,29 @@ static void add_channel(struct text * out, struct channel * c) {
     add(out, s);
 }
 
+static void add_control(struct text * out, struct control * c) {
+    char s[200];
+    const struct tile * t = c->tile;
+    int left = control_words_left(c), id = control_answer_id(c);
+    if (id >= 0) {
+        const struct route * r = c->out.current;
+        bool none = r && r->dead_end;
+        int n =
+            snprintf(s, sizeof(s), "control port (%d,%d) answers with id %d, ", t->col, t->row, id);
+        if (none) {
+            snprintf(s + n, sizeof(s) - (size_t) n, "at tile (%d,%d) port %d %s", r->dead_col,
+                     r->dead_row, r->dead_port, r->dead_end);
+        } else {
+            snprintf(s + n, sizeof(s) - (size_t) n, "stream full");
+        }
+        add(out, s);
+    } else if (left) {
+        snprintf(s, sizeof(s), "control port (%d,%d) waits for %d more words of a packet", t->col,
+                 t->row, left);
+        add(out, s);
+    }
+}
+
 // Shim channels first: they are what a sync waits for.
 static void add_waiting(struct array * a, struct text * out) {
     for (int row = 0; row < ARRAY_ROWS; row++) {
@@ -97,6 +120,7 @@ static void add_waiting(struct array * a, struct text * out) {
             if (t->core) {
                 add_core(out, t);
             }
+            add_control(out, &t->control);
         }
     }
 }

@@ -102,7 +102,7 @@ static void reach(const struct trace * t, struct tile * tile, int port, struct s
         return;
     }
     const struct array * a = tile->array;
-    // A core's stream port has no FIFO of its own.
+    // A core's stream port has no FIFO of its own, nor has a control port [?].
     uint32_t capacity = t->words + (sink->channel ? a->clock.fifo_in : 0);
     capacity = capacity < FIFO_RING ? capacity : FIFO_RING;
     sink->capacity = sink->capacity < capacity ? capacity : sink->capacity;
@@ -160,8 +160,12 @@ static void leave(struct trace t, struct tile * tile, int master) {
         reach(&t, tile, master, &tile->channels[DMA_S2MM][index].sink);
         return;
     case PORT_CTRL:
-        dead_end(&t, tile, master,
-                 "reaches a tile's control port; control packets are not modelled");
+        if (t.dropped) {
+            dead_end(&t, tile, master,
+                     "a control port needs the packet's header, which is dropped");
+        } else {
+            reach(&t, tile, master, &tile->control.in);
+        }
         return;
     case PORT_FIFO:
         t.words += FIFO_PORT_WORDS * tile->array->clock.stream_words;

@@ -15,6 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Whoever asks at the array's time: the control port if it is one, else the tile's core.
+static void wake(struct tile * t, struct control * c, uint64_t at) {
+    if (c) {
+        control_wake(c, at);
+    } else {
+        tile_core_wake(t, at);
+    }
+}
+
 // Both are made of zeros.
 void sink_init(struct sink * s, struct tile * t, struct channel * c) {
     s->tile = t;
@@ -154,7 +163,7 @@ struct route * source_way(struct source * s, uint32_t word) {
     if (r->packet) {
         r = packet_route(s, word);
         if (r && !r->dead_end && !arbiters_take(s, r)) {
-            return NULL; // a core asks again every cycle, a channel when the line moves
+            return NULL; // a channel asks again when the line moves, others every cycle
         }
     }
     if (!r) {
@@ -307,10 +316,10 @@ static void append(struct sink * s, const uint32_t * words, uint32_t n, uint64_t
     for (uint32_t i = 0; i < n; i++) {
         s->last[(at + i) % FIFO_RING] = last && i + 1 == n;
     }
-    if (s->tile->wait == WAIT_STREAM_IN) {
+    if (s->control || s->tile->wait == WAIT_STREAM_IN) {
         struct array * a = s->tile->array;
         uint64_t at_cycle = cycle_of(a, ready + ticks(a, 1) - 1);
-        tile_core_wake(s->tile, at_cycle > a->now ? at_cycle : a->now + 1);
+        wake(s->tile, s->control, at_cycle > a->now ? at_cycle : a->now + 1);
     }
 }
 
@@ -332,7 +341,7 @@ bool source_push(struct source * s, uint32_t word, bool last) {
         return false;
     }
     if (tick > now) { // a place that someone will leave
-        tile_core_wake(s->tile, cycle_of(a, tick + ticks(a, 1) - 1));
+        wake(s->tile, s->control, cycle_of(a, tick + ticks(a, 1) - 1));
         return false;
     }
     source_enter(s, r, &word, 1, tick, last);
@@ -370,7 +379,7 @@ static void left(struct sink * s, uint32_t n, uint64_t tick) {
         if (b->channel) {
             channel_wake(b->channel);
         } else {
-            tile_core_wake(b->tile, s->tile->array->now + 1);
+            wake(b->tile, b->control, s->tile->array->now + 1);
         }
     }
 }
@@ -396,7 +405,7 @@ bool sink_pop(struct sink * s, uint32_t * word, bool * last) {
         return false;
     }
     if (tick > now) {
-        tile_core_wake(s->tile, cycle_of(a, tick + ticks(a, 1) - 1));
+        wake(s->tile, s->control, cycle_of(a, tick + ticks(a, 1) - 1));
         return false;
     }
     *last = s->last[s->popped % FIFO_RING];

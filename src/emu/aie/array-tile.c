@@ -87,6 +87,7 @@ static enum status tile_init(struct array * a, struct tile * t, int col, int row
             }
         }
     }
+    control_init(&t->control, t);
     if (t->kind == TILE_CORE) {
         sink_init(&t->core_in, t, NULL);
         source_init(&t->core_out, t, NULL, 0);
@@ -117,6 +118,7 @@ static void tile_reset(struct tile * t) {
         c->tokens = 0;
     }
     a->used[t->col] &= ~t->channel_bits;
+    control_reset(&t->control);
     if (t->core) {
         tile_core_reset(t);
     }
@@ -133,7 +135,7 @@ void array_reset(struct array * a) {
     a->switch_changed = false;
     memset(a->arbiters, 0, sizeof(a->arbiters));
     a->txn = (struct txn){.time = NEVER};
-    a->next_core = NEVER;
+    a->next_core = a->next_control = NEVER;
     a->generation++;
     a->failed = false;
 }
@@ -161,11 +163,12 @@ enum status array_new(const struct emu_config * config, struct array ** out, str
     a->clock = config->clock ? *config->clock : *emu_clock_default(config->arch);
     a->columns = config->columns;
     a->generation = 1;
-    a->next_core = a->next_wake = a->horizon = NEVER;
+    a->next_core = a->next_wake = a->next_control = a->horizon = NEVER;
     a->threads = threads;
     memset(a->wake, 0xff, sizeof(a->wake)); // NEVER
     memset(a->column_wake, 0xff, sizeof(a->column_wake));
     memset(a->core_wake, 0xff, sizeof(a->core_wake));
+    memset(a->control_wake, 0xff, sizeof(a->control_wake));
     while (1u << a->tick_shift < a->clock.stream_words) {
         a->tick_shift++;
     }
@@ -194,6 +197,7 @@ void array_free(struct array * a) {
             source_free(&t->channels[DMA_MM2S][j].source);
         }
         source_free(&t->core_out);
+        source_free(&t->control.out);
         core_free(t->core);
         free(t->memory);
     }

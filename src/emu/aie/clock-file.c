@@ -50,6 +50,7 @@ static const struct {
     FIGURE(fifo_outside, 1, 255),
     FIGURE(fifo_in, 1, 255),
     FIGURE(fifo_out, 0, 255),
+    FIGURE(packet_word, 1, 255),
     FIGURE(mm2s_cold, 0, 65535),
     FIGURE(mm2s_steady, 0, 65535),
     FIGURE(mm2s_decay, 0, 1000),

@@ -40,6 +40,7 @@ static const struct emu_clock clocks[] = {
     .fifo_local = 6, .fifo_outside = 8,  // [D]
     .fifo_in = 16,       // [S] 15 or 16 in 39 windows
     .fifo_out = 12,      // [D] and [S], as above
+    .packet_word = 4,    // [?] as Strix
     .mm2s_cold = 1330, .mm2s_steady = 319, .mm2s_decay = 310, // [S] medians of 50; very noisy
     .s2mm_cold = 260, .s2mm_steady = 185, .s2mm_decay = 0,    // [S]
     .burst_words = 128,  // [D] 512 bytes
@@ -85,6 +86,11 @@ static const struct emu_clock clocks[] = {
     .fifo_local = 12, .fifo_outside = 16, // [D] 6 and 8 of 64 bits
     .fifo_in = 32,       // [T] 16 of 64 bits
     .fifo_out = 24,      // [?]
+    // [?] 730 packets of six words load the programs of an array in 17 us more than one packet takes
+    // (iree-amd-aie #1187, 82 and 99 us); five transfers less, which were about 10 us, this leaves 17
+    // cycles for a packet: one for each of its words and a good two for each of the four it writes. With
+    // two transfers, if others overlap, it is 31 and six. Between them.
+    .packet_word = 4,
     .mm2s_cold = 1330, .mm2s_steady = 319, .mm2s_decay = 310, // [?] as Phoenix
     .s2mm_cold = 260, .s2mm_steady = 185, .s2mm_decay = 0,    // [?] as Phoenix
     .burst_words = 128,  // [D]
@@ -114,7 +120,7 @@ static const struct emu_clock clocks[] = {
     .dma_granule = 16,
     .lock_to_core = 1, .lock_to_s2mm = 1, .lock_to_mm2s = 1, .mem_to_mm2s = 1, .bd_gap = 1, .task_start = 1,
     .stream_words = 1,
-    .hop_local = 2, .hop_outside = 2, .fifo_local = 4, .fifo_outside = 4, .fifo_in = 16,
+    .hop_local = 2, .hop_outside = 2, .fifo_local = 4, .fifo_outside = 4, .fifo_in = 16, .packet_word = 1,
     .burst_words = 128,
     .txn_write = 16, .txn_block = 16, .txn_mask = 16, .txn_patch = 16, .txn_sync = 16, .token = 1,
 },

@@ -13,7 +13,7 @@ struct emu_clock {
     uint8_t bank_bit; // of an address: chooses the half of a logical bank; 0: no bank is ever busy
     uint8_t lock_stall;  // of an acquire or release, besides its bundle and besides waiting
     uint8_t dma_granule; // bytes that a DMA channel takes from a bank at once
-    // Of 1000 meetings of core and DMA in a bank so many stall the core, when the core uses the
+    // How many of 1000 meetings of core and DMA in a bank stall the core: when the core uses the
     // bank in less than half of the cycles, and when it uses it in all of them.
     uint16_t dma_wins_sparse, dma_wins_dense;
 
@@ -32,6 +32,8 @@ struct emu_clock {
     uint8_t fifo_local, fifo_outside; // words that wait in such a switch
     uint8_t fifo_in;                  // words that wait in front of a stream-to-memory channel
     uint8_t fifo_out;                 // words on their way out of a memory-to-stream channel
+    uint8_t
+        packet_word; // a control packet's access to one register, before its next word or answer
 
     // ---- shim and DDR: task i of a channel starts after steady + cold * decay^i ----
     uint16_t mm2s_cold, mm2s_steady, mm2s_decay; // decay in 1/1000
@@ -97,7 +99,7 @@ extern const char * const emu_range_names[EMU_RANGES];
 // table. ddr is in GB/s, for either direction and for both together.
 enum status emu_clock_parse(const char * text, struct emu_clock * out, struct error * err);
 
-// What stands before the first comma may also be a file, which its '/' or '.' tells: clock-file.c.
+// What stands before the first comma may also be a file, which has a '/' or a '.': clock-file.c.
 enum status emu_clock_read(const char * text, size_t size, struct emu_clock * out,
                            struct error * err);
 enum status emu_clock_file(const char * path, struct emu_clock * out, struct error * err);

@@ -3,7 +3,7 @@
 // executed there, the others wait for them in c->lates.
 #include "emu/aie/core-flight.h"
 
-// What the instruction tells its sticky status register.
+// Bits that the instruction sets in its sticky status register.
 static void leave_status(struct core * c, const struct core_op * op, uint64_t issued,
                          uint32_t status) {
     const struct core_out * out = &op->out[op->n_plain_out];

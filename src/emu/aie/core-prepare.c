@@ -187,7 +187,7 @@ bool core_copy(struct core_exec * x) {
 }
 
 static void prepare_copy(struct core_op * op) {
-    // imm[0] is free in an instruction without immediates: it tells copy() the size
+    // imm[0] is free in an instruction without immediates: it gives copy() the size
     int d = 0, s = op->in[0].size;
     for (int k = 0; k < op->n_out; k++) {
         d = (d + CELL - 1) / CELL * CELL + op->out[k].span.size;

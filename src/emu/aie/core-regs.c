@@ -18,8 +18,8 @@ bool core_reg_span(const struct core_target * target, aie_reg reg, struct core_s
     return true;
 }
 
-// Of what the registers that lie in no single piece consist: of kind, number mul * n + add. `pair`:
-// two words that are neighbours, el and eh, count as one piece.
+// Registers that lie in no single piece, and their parts: register n consists of those of `kind`
+// with the numbers mul * n + add. `pair`: two neighbouring words, el and eh, count as one piece.
 static const struct {
     uint8_t kind;
     struct {

@@ -97,10 +97,3 @@ const char * core_refusal_of(const struct core_target * target, const char * nam
     }
     return "what it does with these operands is not known";
 }
-
-core_semantic_fn core_semantic_find(enum aie_arch arch, const char * record_name) {
-    const struct core_target * target = core_target_of(arch);
-    int op = target ? aie_isa_find(aie_isa_get(arch), record_name) : -1;
-    const struct core_meaning * m = op >= 0 ? core_meaning_of(target, op) : NULL;
-    return m ? m->fn : NULL;
-}

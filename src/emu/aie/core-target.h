@@ -51,7 +51,7 @@ struct core_file {
 
 struct core_op;
 
-// Who prepares an instruction, and so executes it.
+// The part of the core that prepares an instruction, and so executes it.
 enum core_family {
     CORE_UNKNOWN, // nobody: it stops the core
     CORE_LANES,   // from registers to registers: fn
@@ -170,8 +170,9 @@ struct core_preset {
 
 struct core_target {
     enum aie_arch arch;
-    uint8_t generation; // of the device, in the header of an instruction stream
-    const char * clock; // the usual one of its devices
+    uint8_t generation;  // of the device, in the header of an instruction stream
+    const char * clock;  // the usual one of its devices
+    bool packets_follow; // a control packet that writes need not be the last of its stream packet
     struct core_file files[AIE_REG_KIND_COUNT];
     uint32_t masks[CORE_WORDS]; // bits that a word has; 0: all
     uint64_t data_words[3];     // a bit for each word that a program fills before it reads it ...
@@ -186,6 +187,51 @@ struct core_target {
     const struct core_refusal * refusals;
     int n_rows, n_macs, n_refusals;
 };
+
+// ---- what both cores have ----
+
+// clang-format off
+#define CORE_ROWS_OF_BOTH \
+    {"ADD_add_r_ri", CORE_SCALAR, CORE_ADD_IMM, 0}, {"SUB", CORE_SCALAR, CORE_SUB, 0}, \
+    {"ADC", CORE_SCALAR, CORE_ADC, 0}, {"SBC", CORE_SCALAR, CORE_SBC, 0}, \
+    {"AND", CORE_SCALAR, CORE_AND, 0}, {"OR", CORE_SCALAR, CORE_OR, 0}, \
+    {"XOR", CORE_SCALAR, CORE_XOR, 0}, {"LSHL", CORE_SCALAR, CORE_LSHL, 0}, \
+    {"ASHL", CORE_SCALAR, CORE_ASHL, 0}, {"EQ", CORE_SCALAR, CORE_EQ, 0}, \
+    {"NE", CORE_SCALAR, CORE_NE, 0}, {"LT", CORE_SCALAR, CORE_LT, 0}, \
+    {"LTU", CORE_SCALAR, CORE_LTU, 0}, {"GE", CORE_SCALAR, CORE_GE, 0}, \
+    {"GEU", CORE_SCALAR, CORE_GEU, 0}, {"EQZ", CORE_SCALAR, CORE_EQZ, 0}, \
+    {"NEZ", CORE_SCALAR, CORE_NEZ, 0}, {"ABS", CORE_SCALAR, CORE_ABS, 0}, \
+    {"CLZ", CORE_SCALAR, CORE_CLZ, 0}, {"CLB", CORE_SCALAR, CORE_CLB, 0}, \
+    {"DIVS", CORE_SCALAR, CORE_DIVS, 0}, {"MOVX_alu_cg", CORE_SCALAR, CORE_MOV_IMM, 0}, \
+    {"JNZ", CORE_CONTROL, CORE_JNZ, 0}, {"JZ", CORE_CONTROL, CORE_JZ, 0}, \
+    {"JNZD", CORE_CONTROL, CORE_JNZD, 0}, {"RET", CORE_CONTROL, CORE_RET, 0}, \
+    {"ACQ_*", CORE_OUTSIDE, CORE_ACQUIRE, 0}, {"REL_*", CORE_OUTSIDE, CORE_RELEASE, 0}, \
+    {"DONE", CORE_OUTSIDE, CORE_DONE_FOR_GOOD, 0}, {"LDA_*", CORE_MEMORY, 0, 0}, \
+    {"VLDA_*", CORE_MEMORY, 0, 0}, {"VLDB_*", CORE_MEMORY, 0, 0}, {"ST_*", CORE_MEMORY, 0, 0}, \
+    {"VST_*", CORE_MEMORY, 0, 0}, {"PADD*", CORE_MEMORY, 0, 0}
+
+#define CORE_FILES_OF_BOTH \
+    [AIE_R] = CORE_FILE_WORDS(AIE_UNIT_R, 32), [AIE_P] = CORE_FILE_WORDS(AIE_UNIT_P, 8), \
+    [AIE_M] = CORE_FILE_WORDS(AIE_UNIT_M, 8), [AIE_DN] = CORE_FILE_WORDS(AIE_UNIT_DN, 8), \
+    [AIE_DJ] = CORE_FILE_WORDS(AIE_UNIT_DJ, 8), [AIE_DC] = CORE_FILE_WORDS(AIE_UNIT_DC, 8), \
+    [AIE_S] = CORE_FILE_WORDS(AIE_UNIT_S, 4), [AIE_CR] = CORE_FILE_WORDS(AIE_UNIT_CR, 16), \
+    [AIE_SR] = CORE_FILE_WORDS(AIE_UNIT_SR, 16), [AIE_SPC] = CORE_FILE_WORDS(AIE_UNIT_SPC, 8), \
+    [AIE_W] = CORE_FILE_VECTOR(FILE_W, PIECE_W, 32, 1, 24), \
+    [AIE_X] = CORE_FILE_VECTOR(FILE_W, PIECE_W, 64, 2, 12), \
+    [AIE_Y] = CORE_FILE_VECTOR(FILE_W, PIECE_W, 128, 4, 6), \
+    [AIE_Q] = CORE_FILE_VECTOR(FILE_Q, PIECE_Q, 16, 1, 4)
+
+#define CORE_P20 0xfffffu
+#define CORE_P20S CORE_P20, CORE_P20, CORE_P20, CORE_P20, CORE_P20, CORE_P20, CORE_P20, CORE_P20
+// Registers p, m, dn, dj and dc keep 20 bits. Control registers keep as many bits as their field
+// has: silicon was seen to cut crSat and crRnd. Compilers write the others with legal values, so
+// these are kept whole.
+#define CORE_MASKS                                                                                 \
+    {[AIE_UNIT_P] = CORE_P20S, CORE_P20S, CORE_P20S, CORE_P20S, CORE_P20S,                        \
+     [AIE_UNIT_CR + AIE_CR_RND] = 0xf, [AIE_UNIT_CR + AIE_CR_SAT] = 0x3,                           \
+     [AIE_UNIT_SPC + AIE_SPC_LS] = CORE_P20, [AIE_UNIT_SPC + AIE_SPC_LE] = CORE_P20,               \
+     [AIE_UNIT_SPC + AIE_SPC_LR] = CORE_P20, [AIE_UNIT_SPC + AIE_SPC_SP] = CORE_P20}
+// clang-format on
 
 extern const struct core_target core_target_aie2, core_target_aie2p;
 

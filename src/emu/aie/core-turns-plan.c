@@ -1,6 +1,6 @@
 // core-turns-plan: which instructions of a hot loop may go the short way; see core-turns.h.
 //
-// Time is told in points, SUB to a cycle: first those are executed that waited for late sources,
+// Time is counted in points, SUB to a cycle: first those are executed that waited for late sources,
 // then comes each instruction of the bundle in its turn, at last results land. (The turns are not
 // those of core.c: what only looks at registers comes before the loads, so that these may write
 // them. Nobody can tell.) An instruction touches vector registers at some points: it reads each

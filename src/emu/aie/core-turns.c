@@ -99,39 +99,45 @@ CORE_COLD static int stop(struct core * c, const struct core_step * s, int bundl
     return bundles;
 }
 
+// The end of a cycle: -1, or where it faulted how many steps behind this one the core stops.
+static inline int end_cycle(struct core * c) {
+    stall_at_banks(c);
+    if (nothing_lands(c) && !c->faulted) {
+        c->cycle++;
+        return -1;
+    }
+    tick(c);
+    if (c->faulted) {
+        return 0;
+    }
+    if (c->due[c->cycle % RING].lates) {
+        core_run_late(c, (int) (c->cycle % RING));
+    }
+    return c->faulted ? 1 : -1;
+}
+
+#define LOADS(name, at)                                                                            \
+    case STEP_##name##_32:                                                                         \
+        load(c, s, at, 32, &asked);                                                                \
+        break;                                                                                     \
+    case STEP_##name##_64:                                                                         \
+        load(c, s, at, 64, &asked);                                                                \
+        break;
+
 // Returns at the end of the list, or when the core has faulted; the bundles that it has executed.
 static int execute(struct core * c, const struct core_step * s) {
     int bundles = 0;
+    int fault;
     uint32_t asked = 0;
     for (;; s++) {
         switch ((enum core_step_kind) s->kind) {
         case STEP_ISSUE:
             s->op->issue(c, s->op);
             break;
-        case STEP_LOAD_32:
-            load(c, s, (reg_u32(c, s->ptr) + (uint32_t) (int32_t) s->imm) & 0xfffff, 32, &asked);
-            break;
-        case STEP_LOAD_64:
-            load(c, s, (reg_u32(c, s->ptr) + (uint32_t) (int32_t) s->imm) & 0xfffff, 64, &asked);
-            break;
-        case STEP_POST_32:
-            load(c, s, pointer_moves(c, s, (uint32_t) (int32_t) s->imm), 32, &asked);
-            break;
-        case STEP_POST_64:
-            load(c, s, pointer_moves(c, s, (uint32_t) (int32_t) s->imm), 64, &asked);
-            break;
-        case STEP_MOVE_32:
-            load(c, s, pointer_moves(c, s, reg_u32(c, s->mod)), 32, &asked);
-            break;
-        case STEP_MOVE_64:
-            load(c, s, pointer_moves(c, s, reg_u32(c, s->mod)), 64, &asked);
-            break;
-        case STEP_WALK_32:
-            load(c, s, address(c, s->op), 32, &asked);
-            break;
-        case STEP_WALK_64:
-            load(c, s, address(c, s->op), 64, &asked);
-            break;
+            LOADS(LOAD, (reg_u32(c, s->ptr) + (uint32_t) (int32_t) s->imm) & 0xfffff)
+            LOADS(POST, pointer_moves(c, s, (uint32_t) (int32_t) s->imm))
+            LOADS(MOVE, pointer_moves(c, s, reg_u32(c, s->mod)))
+            LOADS(WALK, address(c, s->op))
         case STEP_MAC:
             mac(c, s, c->regs + s->x, c->regs + s->y);
             if (c->faulted) { // before its cycle's bundle issues
@@ -161,20 +167,9 @@ static int execute(struct core * c, const struct core_step * s) {
         case STEP_CYCLE:
             bundles++;
             asked = 0;
-            stall_at_banks(c);
-            if (nothing_lands(c) && !c->faulted) {
-                c->cycle++;
-                break;
-            }
-            tick(c);
-            if (c->faulted) {
-                return stop(c, s, bundles);
-            }
-            if (c->due[c->cycle % RING].lates) {
-                core_run_late(c, (int) (c->cycle % RING));
-                if (c->faulted) {
-                    return stop(c, s + 1, bundles);
-                }
+            fault = end_cycle(c);
+            if (fault >= 0) {
+                return stop(c, s + fault, bundles);
             }
             break;
         case STEP_END:

@@ -156,6 +156,24 @@ static inline struct core_bundle * bundle_at(struct core * c, uint32_t pc) {
     return atomic_load_explicit(&c->code->map[pc / 2], memory_order_acquire);
 }
 
+static inline bool late_faults(struct core * c) {
+    if (!c->due[c->cycle % RING].lates) {
+        return false;
+    }
+    core_run_late(c, (int) (c->cycle % RING));
+    return c->faulted;
+}
+
+// The bundle at the program counter, which lies behind `before` (or NULL); NULL: the core faulted.
+static inline struct core_bundle * bundle_behind(struct core * c, struct core_bundle * before) {
+    struct core_bundle * b = c->pc < CORE_PM_BYTES ? bundle_at(c, c->pc) : NULL;
+    b = b ? b : core_prepare(c, c->pc);
+    if (b && before) {
+        atomic_store_explicit(&before->next, b, memory_order_release);
+    }
+    return b;
+}
+
 enum core_state core_run_on(struct core * c, uint64_t until, uint64_t pause, uint64_t limit) {
     uint64_t end = pause < limit ? pause : limit;
     if (c->state != CORE_READY && c->state != CORE_BLOCKED) {
@@ -171,20 +189,8 @@ enum core_state core_run_on(struct core * c, uint64_t until, uint64_t pause, uin
     struct core_bundle * b = NULL;
     struct core_bundle * before = NULL; // set when b follows it in memory
     while (core_now(c) <= end) {
-        if (c->due[c->cycle % RING].lates) {
-            core_run_late(c, (int) (c->cycle % RING));
-            if (c->faulted) {
-                return c->state = CORE_FAULT;
-            }
-        }
-        if (b == NULL) {
-            b = c->pc < CORE_PM_BYTES ? bundle_at(c, c->pc) : NULL;
-            if (b == NULL && (b = core_prepare(c, c->pc)) == NULL) {
-                return c->state = CORE_FAULT;
-            }
-            if (before) {
-                atomic_store_explicit(&before->next, b, memory_order_release);
-            }
+        if (late_faults(c) || (b == NULL && (b = bundle_behind(c, before)) == NULL)) {
+            return c->state = CORE_FAULT;
         }
         const struct core_turns * turns = atomic_load_explicit(&b->turns, memory_order_acquire);
         if (turns && c->plans && core_turns_run(c, turns, end, limit)) {

@@ -133,9 +133,6 @@ bool core_adds_ieee(const struct core * c);
 // registers that an instruction uses implicitly come and go as operands like any other.
 typedef bool (*core_semantic_fn)(struct core_exec * x);
 
-// The function for a record name, or NULL when there is none.
-core_semantic_fn core_semantic_find(enum aie_arch arch, const char * record_name);
-
 // out = acc + x * y, the short way for the configurations of inner loops. False: not one of them,
 // or not with these operands; then nothing was written and the semantic function has the answer.
 typedef bool (*core_mac_fn)(uint8_t * out, const uint8_t * acc, const uint8_t * x,

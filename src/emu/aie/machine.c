@@ -150,6 +150,7 @@ static enum step step(struct array * a, uint64_t until, struct emu_account * acc
     a->until = until;
     if (!a->woken) {
         uint64_t event = a->next_wake < a->txn.time ? a->next_wake : a->txn.time;
+        event = a->next_control < event ? a->next_control : event;
         event = array_cores_due(a, event);
         if (event == NEVER) {
             uint64_t end = cycle_of(a, a->reached + ticks(a, 1) - 1);
@@ -169,6 +170,9 @@ static enum step step(struct array * a, uint64_t until, struct emu_account * acc
     }
     if (array_cores_here(a)) {
         run_due_cores(a);
+    }
+    if (!a->failed) {
+        array_controls(a);
     }
     if (!a->failed) {
         array_channels(a);
@@ -256,7 +260,7 @@ void emu_machine_context(struct emu_machine * m) {
         (uint64_t) m->array->clock.context_ns * m->array->clock.mhz / 1000;
 }
 
-// Of all bytes so far, so that a line is not rounded to nothing each time.
+// Counts all bytes so far: each line by itself would be rounded to nothing.
 static uint64_t flush_cycles(const struct emu_machine * m) {
     const struct emu_clock * clock = &m->array->clock;
     return (uint64_t) ((double) m->counters.flushed * clock->flush_mb_ns * clock->mhz * 1e-9);

@@ -15,7 +15,7 @@ struct emu_machine;
 // write, writable) bytes at device address addr, or NULL when they lie in no allocation.
 typedef void * (*emu_resolve_fn)(void * user, uint64_t addr, uint64_t len, bool write);
 
-// Something that took modelled time, told when it is over: for a timeline.
+// Something that took modelled time, reported when it is over: for a timeline.
 enum emu_event_kind {
     EMU_EVENT_CORE,     // a core executed bundles; stalls at banks are within
     EMU_EVENT_WAIT,     // a core waited; what says for what

@@ -263,7 +263,8 @@ void sem_bf16_to_fp32(uint8_t * dst, const uint8_t * src, int lanes) {
 }
 
 // Shifts other than 0 are not seen on silicon.
-int sem_floor(uint8_t * dst, const uint8_t * src, int lanes, int32_t shift) {
+// dst[i] = int32 floor(src[i] * 2^shift), saturated, from bf16 lanes; shift is signed.
+static int sem_floor(uint8_t * dst, const uint8_t * src, int lanes, int32_t shift) {
     int flags = 0;
     for (int i = 0; i < lanes; i++) {
         uint32_t b = (uint32_t) lane_get(src, i, 16, false);

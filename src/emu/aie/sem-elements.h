@@ -18,8 +18,8 @@ typedef uint16_t elements_h __attribute__((vector_size(2 * ELEMENTS_WIDTH)));
 
 #define ELEMENTS_SELECT(mask, yes, no) (((yes) & (mask)) | ((no) & ~(mask)))
 
-// Of up to 64 lanes the first have a product; of those that are left to the rule, as bits, nothing
-// is written.
+// The first `products` of up to 64 lanes have a product. Returns, as bits, the lanes that are left
+// to the rule; these are not written.
 ELEMENTS_TARGET static uint64_t ELEMENTS(uint8_t * out, const uint8_t * acc, const uint8_t * x,
                                          const uint8_t * y, int lanes, int products,
                                          uint32_t flip) {

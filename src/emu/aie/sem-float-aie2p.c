@@ -13,11 +13,7 @@
 #include <string.h>
 
 enum {
-    CONF_ZERO_ACC1 = 1 << 0,
-    CONF_SIGNS = 3 << 8, // of integers: do not matter here
-    CONF_NEG_MUL = 1 << 11,
-    CONF_NEG_ACC1 = 1 << 12,
-    CONF_NEG_ACC2 = 1 << 13,
+    CONF_SIGNS = 3 << 8,                     // of integers: do not matter here
     CONF_ELEMENT = 2 << 1 | 3 << 3 | 1 << 5, // amode 2, bmode 3, variant 1
     CONF_BLOCK = 2 << 1 | 1 << 3,            // amode 2, bmode 1, variant 0
     CONF_OTHERS = CONF_ZERO_ACC1 | CONF_SIGNS | CONF_NEG_MUL | CONF_NEG_ACC1 | CONF_NEG_ACC2,

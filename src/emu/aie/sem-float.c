@@ -307,11 +307,6 @@ static void mac_lanes(uint32_t * restrict out, const uint32_t * restrict acc1,
 // ---- instructions ----
 
 enum {
-    CONF_ZERO_ACC1 = 1 << 0,
-    CONF_SHIFT16 = 1 << 10,
-    CONF_NEG_MUL = 1 << 11,
-    CONF_NEG_ACC1 = 1 << 12,
-    CONF_NEG_ACC2 = 1 << 13,
     CONF_BF16 = 2 << 1 | 3 << 3, // amode 2, bmode 3; with any of these: what programs use
     CONF_PLAIN_BITS = CONF_ZERO_ACC1 | 1 << 5 | CONF_NEG_MUL | CONF_NEG_ACC1,
 };

@@ -1,5 +1,5 @@
 // sem-lane: arithmetic and comparison on the lanes of x registers (512 bit). One line per record:
-// the lane type, what becomes of a lane, and which condition its mask bit tells.
+// the lane type, what becomes of a lane, and which condition its mask bit stands for.
 //
 // Kept true: lanes wrap (no saturation here); the d8 / d16 / d32 forms take their sign from
 // crVaddSign and are the s forms when it is 1; mask bit i belongs to lane i, higher bits are 0.
@@ -189,24 +189,17 @@ FN(vmin_ge_bf16, SHAPE_DC, uint16_t, 2, 3, !bf16_lt(a, b) && !bf16_nan(a) && !bf
         NAME "S32", name##32_s                                                                     \
     }
 
+// clang-format off
+#define ROWS_OF_BOTH \
+    {"VADD_8", vadd_8}, {"VADD_16", vadd_16}, {"VADD_32", vadd_32}, {"VSUB_8", vsub_8}, \
+    {"VSUB_16", vsub_16}, {"VSUB_32", vsub_32}, {"VBAND", vband}, {"VBOR", vbor}, \
+    {"VSEL_8", vsel_8}, {"VSEL_16", vsel_16}, {"VSEL_32", vsel_32}, {"VADDSUB_8", vaddsub_8}, \
+    {"VADDSUB_16", vaddsub_16}, {"VADDSUB_32", vaddsub_32}, {"VEQZ_8", veqz_8}, \
+    {"VEQZ_16", veqz_16}, {"VEQZ_32", veqz_32}
+// clang-format on
+
 static const struct core_semantic rows[] = {
-    {"VADD_8", vadd_8},
-    {"VADD_16", vadd_16},
-    {"VADD_32", vadd_32},
-    {"VSUB_8", vsub_8},
-    {"VSUB_16", vsub_16},
-    {"VSUB_32", vsub_32},
-    {"VBAND", vband},
-    {"VBOR", vbor},
-    {"VSEL_8", vsel_8},
-    {"VSEL_16", vsel_16},
-    {"VSEL_32", vsel_32},
-    {"VADDSUB_8", vaddsub_8},
-    {"VADDSUB_16", vaddsub_16},
-    {"VADDSUB_32", vaddsub_32},
-    {"VEQZ_8", veqz_8},
-    {"VEQZ_16", veqz_16},
-    {"VEQZ_32", veqz_32},
+    ROWS_OF_BOTH,
     SIGN_ROWS("VGE_", vge_),
     SIGN_ROWS("VLT_", vlt_),
     SIGN_ROWS("VMAX_LT_", vmax_lt_),
@@ -278,23 +271,7 @@ MASKED(vmin_ge_bf16_masked, vmin_ge_bf16, 2)
     }
 
 static const struct core_semantic rows_aie2p[] = {
-    {"VADD_8", vadd_8},
-    {"VADD_16", vadd_16},
-    {"VADD_32", vadd_32},
-    {"VSUB_8", vsub_8},
-    {"VSUB_16", vsub_16},
-    {"VSUB_32", vsub_32},
-    {"VBAND", vband},
-    {"VBOR", vbor},
-    {"VSEL_8", vsel_8},
-    {"VSEL_16", vsel_16},
-    {"VSEL_32", vsel_32},
-    {"VADDSUB_8", vaddsub_8},
-    {"VADDSUB_16", vaddsub_16},
-    {"VADDSUB_32", vaddsub_32},
-    {"VEQZ_8", veqz_8},
-    {"VEQZ_16", veqz_16},
-    {"VEQZ_32", veqz_32},
+    ROWS_OF_BOTH,
     WIDTH_ROWS("VGE_", vge_, _d),
     WIDTH_ROWS("VLT_", vlt_, _d),
     WIDTH_ROWS("VMAX_LT_", vmax_lt_, _masked),

@@ -8,16 +8,6 @@
 
 #include <string.h>
 
-enum {
-    CONF_ZERO_ACC1 = 1 << 0,
-    CONF_SIGN_Y = 1 << 8,
-    CONF_SIGN_X = 1 << 9,
-    CONF_SHIFT16 = 1 << 10, // acc1 << 16; acc2 is not shifted
-    CONF_NEG_MUL = 1 << 11,
-    CONF_NEG_ACC1 = 1 << 12,
-    CONF_NEG_ACC2 = 1 << 13,
-};
-
 #define CONF_MODE(conf)             ((conf) >> 1 & 127) // variant[6:4] bmode[3:2] amode[1:0]
 #define MODE(amode, bmode, variant) ((variant) << 4 | (bmode) << 2 | (amode))
 #define CONF_MASK(conf)             ((conf) >> 16)
@@ -127,25 +117,6 @@ static bool products(union sums * sum, const uint8_t * s1, const uint8_t * s2, i
     return true;
 }
 
-// out = +-(acc1, perhaps shifted) +- acc2 +- sum. NULL is zero.
-#define COMBINE(T, n, sum)                                                                         \
-    do {                                                                                           \
-        T a[n] = {0}, b[n] = {0};                                                                  \
-        T na = conf & CONF_NEG_ACC1 ? (T) -1 : 1, nb = conf & CONF_NEG_ACC2 ? (T) -1 : 1;          \
-        T ns = conf & CONF_NEG_MUL ? (T) -1 : 1;                                                   \
-        int shift = conf & CONF_SHIFT16 ? 16 : 0;                                                  \
-        if (acc1 && !(conf & CONF_ZERO_ACC1)) {                                                    \
-            memcpy(a, acc1, DM_BYTES);                                                             \
-        }                                                                                          \
-        if (acc2) {                                                                                \
-            memcpy(b, acc2, DM_BYTES);                                                             \
-        }                                                                                          \
-        for (int i = 0; i < (n); i++) {                                                            \
-            a[i] = na * (a[i] << shift) + nb * b[i] + ns * (sum)[i];                               \
-        }                                                                                          \
-        memcpy(out, a, DM_BYTES);                                                                  \
-    } while (0)
-
 // s1 NULL: accumulators only. x_bytes, y_bytes: of the registers s1 and s2.
 static bool accumulate(uint8_t * out, const uint8_t * acc1, const uint8_t * acc2,
                        const uint8_t * s1, const uint8_t * s2, int x_bytes, int y_bytes,
@@ -157,9 +128,9 @@ static bool accumulate(uint8_t * out, const uint8_t * acc1, const uint8_t * acc2
         return false;
     }
     if (amode == 1) {
-        COMBINE(uint64_t, N64, sum.lanes64);
+        COMBINE(uint64_t, N64, DM_BYTES, sum.lanes64);
     } else {
-        COMBINE(uint32_t, N32, sum.lanes32);
+        COMBINE(uint32_t, N32, DM_BYTES, sum.lanes32);
     }
     return true;
 }

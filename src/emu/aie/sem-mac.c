@@ -10,16 +10,6 @@
 
 // ---- configuration word ----
 
-enum {
-    CONF_ZERO_ACC1 = 1 << 0,
-    CONF_SIGN_Y = 1 << 8,
-    CONF_SIGN_X = 1 << 9,
-    CONF_SHIFT16 = 1 << 10, // acc1 << 16, each lane by itself
-    CONF_NEG_MUL = 1 << 11,
-    CONF_NEG_ACC1 = 1 << 12,
-    CONF_NEG_ACC2 = 1 << 13,
-};
-
 #define CONF_MODE(conf)             ((conf) >> 1 & 127) // variant[6:4] bmode[3:2] amode[1:0]
 #define MODE(amode, bmode, variant) ((variant) << 4 | (bmode) << 2 | (amode))
 #define CONF_MASK(conf)             ((conf) >> 16 & 255) // negates single products
@@ -252,33 +242,14 @@ static bool products(const struct mac_mode * m, uint32_t conf, const uint8_t * s
 
 // ---- accumulators ----
 
-// out = +-(acc1, perhaps shifted) +- acc2 +- sum, all lanes wrapping. NULL is zero.
-#define COMBINE(T, n)                                                                              \
-    do {                                                                                           \
-        T a[n] = {0}, b[n] = {0};                                                                  \
-        T na = conf & CONF_NEG_ACC1 ? (T) -1 : 1, nb = conf & CONF_NEG_ACC2 ? (T) -1 : 1;          \
-        T ns = conf & CONF_NEG_MUL ? (T) -1 : 1;                                                   \
-        int shift = conf & CONF_SHIFT16 ? 16 : 0;                                                  \
-        if (acc1 && !(conf & CONF_ZERO_ACC1)) {                                                    \
-            memcpy(a, acc1, CM_BYTES);                                                             \
-        }                                                                                          \
-        if (acc2) {                                                                                \
-            memcpy(b, acc2, CM_BYTES);                                                             \
-        }                                                                                          \
-        for (int i = 0; i < n; i++) {                                                              \
-            a[i] = na * (a[i] << shift) + nb * b[i] + ns * sum[i];                                 \
-        }                                                                                          \
-        memcpy(out, a, CM_BYTES);                                                                  \
-    } while (0)
-
 static void combine32(uint8_t * out, const uint8_t * acc1, const uint8_t * acc2,
                       const uint32_t * sum, uint32_t conf) {
-    COMBINE(uint32_t, 32);
+    COMBINE(uint32_t, 32, CM_BYTES, sum);
 }
 
 static void combine64(uint8_t * out, const uint8_t * acc1, const uint8_t * acc2,
                       const uint64_t * sum, uint32_t conf) {
-    COMBINE(uint64_t, 16);
+    COMBINE(uint64_t, 16, CM_BYTES, sum);
 }
 
 // ---- the short way, for the matrix modes of inner loops ----

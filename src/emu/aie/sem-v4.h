@@ -7,7 +7,6 @@
 typedef float v4f __attribute__((vector_size(16)));
 typedef int32_t v4i __attribute__((vector_size(16)));
 typedef uint32_t v4u __attribute__((vector_size(16)));
-typedef uint16_t v4h __attribute__((vector_size(8)));
 
 enum { MAGNITUDE = 0x7fffffff, EXPONENT = 0x7f800000, SMALLEST = 0x800000 };
 

@@ -312,7 +312,7 @@ uint64_t sem_x86_256_bf16_elements(uint8_t * out, const uint8_t * acc, const uin
     return elements_256(out, acc, x, y, lanes, products, flip);
 }
 
-// As sum_512, for half of the lanes; what is bad is told, not acted upon.
+// As sum_512, for half of the lanes; what is bad is reported, not acted upon.
 AVX2 static inline __attribute__((always_inline)) __m256
 sum_256(__m256 c, const __m256 * a, const __m256 * b, int n, __m256i * bad) {
     const __m256i none = _mm256_set1_epi32(TOP_NONE << 23);

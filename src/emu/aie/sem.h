@@ -58,8 +58,35 @@ void sem_bf16_to_fp32(uint8_t * dst, const uint8_t * src, int lanes);
 // aie2p: 64 fp32 lanes to eight blocks of eight (bfp16ebs8): 64 mantissas, then 8 exponents.
 int sem_fp32_to_bfp16(uint8_t * dst, const uint8_t * src, uint32_t rnd);
 
-// dst[i] = int32 floor(src[i] * 2^shift), saturated, from bf16 lanes; shift is signed.
-int sem_floor(uint8_t * dst, const uint8_t * src, int lanes, int32_t shift);
+// Bits of a product's configuration word; its modes are each file's own.
+enum {
+    CONF_ZERO_ACC1 = 1 << 0,
+    CONF_SIGN_Y = 1 << 8,
+    CONF_SIGN_X = 1 << 9,
+    CONF_SHIFT16 = 1 << 10, // acc1 << 16, each lane by itself; acc2 is not shifted
+    CONF_NEG_MUL = 1 << 11,
+    CONF_NEG_ACC1 = 1 << 12,
+    CONF_NEG_ACC2 = 1 << 13,
+};
+
+// out = +-(acc1, perhaps shifted) +- acc2 +- sum, all lanes wrapping. NULL is zero.
+#define COMBINE(T, n, bytes, sum)                                                                  \
+    do {                                                                                           \
+        T a[n] = {0}, b[n] = {0};                                                                  \
+        T na = conf & CONF_NEG_ACC1 ? (T) -1 : 1, nb = conf & CONF_NEG_ACC2 ? (T) -1 : 1;          \
+        T ns = conf & CONF_NEG_MUL ? (T) -1 : 1;                                                   \
+        int shift = conf & CONF_SHIFT16 ? 16 : 0;                                                  \
+        if (acc1 && !(conf & CONF_ZERO_ACC1)) {                                                    \
+            memcpy(a, acc1, bytes);                                                                \
+        }                                                                                          \
+        if (acc2) {                                                                                \
+            memcpy(b, acc2, bytes);                                                                \
+        }                                                                                          \
+        for (int i = 0; i < (n); i++) {                                                            \
+            a[i] = na * (a[i] << shift) + nb * b[i] + ns * (sum)[i];                               \
+        }                                                                                          \
+        memcpy(out, a, bytes);                                                                     \
+    } while (0)
 
 // fp32 sum of two lanes as the accumulator adder makes it.
 uint32_t sem_fp32_add(uint32_t a, uint32_t b);

@@ -2,11 +2,6 @@
 // instructions outside the vector lanes are. Those of the lanes are in sem-*.c.
 #include "emu/aie/core-target.h"
 
-#define P20    0xfffffu
-#define EIGHT  P20, P20, P20, P20, P20, P20, P20, P20
-#define CR(cr) AIE_UNIT_CR + AIE_CR_##cr
-#define SPC(n) AIE_UNIT_SPC + AIE_SPC_##n
-
 // Offsets; pieces of 32 bytes: 24 of w, then q (16 bytes each), then 36 of the accumulators.
 enum { FILE_W = CORE_VECTORS, FILE_Q = FILE_W + 24 * 32, FILE_AM = FILE_Q + 4 * 16 };
 enum { PIECE_W = 0, PIECE_Q = 24, PIECE_AM = 28 };
@@ -14,36 +9,15 @@ _Static_assert(FILE_AM % 64 == 0, "accumulators lie on cache lines");
 _Static_assert(FILE_AM + 36 * 32 <= CORE_REG_BYTES && PIECE_AM + 36 <= 64, "they fit");
 
 static const struct core_row rows[] = {
+    CORE_ROWS_OF_BOTH,
     {"ADD", CORE_SCALAR, CORE_ADD, 0},
-    {"ADD_add_r_ri", CORE_SCALAR, CORE_ADD_IMM, 0},
-    {"SUB", CORE_SCALAR, CORE_SUB, 0},
-    {"ADC", CORE_SCALAR, CORE_ADC, 0},
-    {"SBC", CORE_SCALAR, CORE_SBC, 0},
-    {"AND", CORE_SCALAR, CORE_AND, 0},
-    {"OR", CORE_SCALAR, CORE_OR, 0},
-    {"XOR", CORE_SCALAR, CORE_XOR, 0},
-    {"LSHL", CORE_SCALAR, CORE_LSHL, 0},
-    {"ASHL", CORE_SCALAR, CORE_ASHL, 0},
     {"MUL_mul_r_rr", CORE_SCALAR, CORE_MUL, 0},
-    {"EQ", CORE_SCALAR, CORE_EQ, 0},
-    {"NE", CORE_SCALAR, CORE_NE, 0},
-    {"LT", CORE_SCALAR, CORE_LT, 0},
-    {"LTU", CORE_SCALAR, CORE_LTU, 0},
-    {"GE", CORE_SCALAR, CORE_GE, 0},
-    {"GEU", CORE_SCALAR, CORE_GEU, 0},
-    {"EQZ", CORE_SCALAR, CORE_EQZ, 0},
-    {"NEZ", CORE_SCALAR, CORE_NEZ, 0},
     {"SELNEZ", CORE_SCALAR, CORE_SEL_NEZ, 0},
     {"SELEQZ", CORE_SCALAR, CORE_SEL_EQZ, 0},
-    {"ABS", CORE_SCALAR, CORE_ABS, 0},
-    {"CLZ", CORE_SCALAR, CORE_CLZ, 0},
-    {"CLB", CORE_SCALAR, CORE_CLB, 0},
     {"EXTENDs8", CORE_SCALAR, CORE_EXTEND_S8, 0},
     {"EXTENDs16", CORE_SCALAR, CORE_EXTEND_S16, 0},
     {"EXTENDu8", CORE_SCALAR, CORE_EXTEND_U8, 0},
     {"EXTENDu16", CORE_SCALAR, CORE_EXTEND_U16, 0},
-    {"DIVS", CORE_SCALAR, CORE_DIVS, 0},
-    {"MOVX_alu_cg", CORE_SCALAR, CORE_MOV_IMM, 0},
     {"MOVX_mvx_scl", CORE_SCALAR, CORE_MOV, 0},
     {"MOVXM_lng_cg", CORE_SCALAR, CORE_MOV_IMM, 0},
     {"MOVA_lda_cg", CORE_SCALAR, CORE_MOV_IMM, 0},
@@ -52,19 +26,11 @@ static const struct core_row rows[] = {
     {"MOV_D*", CORE_SCALAR, CORE_MOV, 0},
     {"MOV_CNTR", CORE_SCALAR, CORE_MOV_COUNTER, 0},
     {"ADD_NC", CORE_SCALAR, CORE_ADD_NC, 0},
-
     {"J_jump_imm", CORE_CONTROL, CORE_J, 0},
     {"J_jump_ind", CORE_CONTROL, CORE_J_IND, 0},
     {"JL", CORE_CONTROL, CORE_JL, 0},
     {"JL_IND", CORE_CONTROL, CORE_JL_IND, 0},
-    {"JNZ", CORE_CONTROL, CORE_JNZ, 0},
-    {"JZ", CORE_CONTROL, CORE_JZ, 0},
-    {"JNZD", CORE_CONTROL, CORE_JNZD, 0},
-    {"RET", CORE_CONTROL, CORE_RET, 0},
     {"EVENT", CORE_CONTROL, CORE_EVENT, 0},
-
-    {"ACQ_*", CORE_OUTSIDE, CORE_ACQUIRE, 0},
-    {"REL_*", CORE_OUTSIDE, CORE_RELEASE, 0},
     {"MOV_mv_ss2scl", CORE_OUTSIDE, CORE_STREAM_READ, 0},
     {"MOV_mv_scl2ms", CORE_OUTSIDE, CORE_STREAM_WRITE, 0},
     {"MOV_TLAST_mv_scl2ms", CORE_OUTSIDE, CORE_STREAM_WRITE_LAST, 0},
@@ -73,14 +39,6 @@ static const struct core_row rows[] = {
     {"VMOV_LO", CORE_OUTSIDE, CORE_CASCADE_READ, 0},
     {"VMOV_HI", CORE_OUTSIDE, CORE_CASCADE_READ, 1},
     {"VMOV_mv_mcd", CORE_OUTSIDE, CORE_CASCADE_WRITE, 0},
-    {"DONE", CORE_OUTSIDE, CORE_DONE_FOR_GOOD, 0},
-
-    {"LDA_*", CORE_MEMORY, 0, 0},
-    {"VLDA_*", CORE_MEMORY, 0, 0},
-    {"VLDB_*", CORE_MEMORY, 0, 0},
-    {"ST_*", CORE_MEMORY, 0, 0},
-    {"VST_*", CORE_MEMORY, 0, 0},
-    {"PADD*", CORE_MEMORY, 0, 0},
     {"VLDB_4x16_LO", CORE_LOOKUP, 0, 2},
     {"VLDB_4x16_HI", CORE_LOOKUP, 1, 2},
     {"VLDB_4x32_LO", CORE_LOOKUP, 0, 4},
@@ -116,41 +74,17 @@ static const struct sem_family * const families[] = {
 const struct core_target core_target_aie2 = {
     .arch = AIE_ARCH_AIE2,
     .generation = 3,
+    .packets_follow = false, // [S] mlir-aie and iree-amd-aie send each one by itself
     .clock = "phoenix",
     .files =
         {
-            [AIE_R] = CORE_FILE_WORDS(AIE_UNIT_R, 32),
-            [AIE_P] = CORE_FILE_WORDS(AIE_UNIT_P, 8),
-            [AIE_M] = CORE_FILE_WORDS(AIE_UNIT_M, 8),
-            [AIE_DN] = CORE_FILE_WORDS(AIE_UNIT_DN, 8),
-            [AIE_DJ] = CORE_FILE_WORDS(AIE_UNIT_DJ, 8),
-            [AIE_DC] = CORE_FILE_WORDS(AIE_UNIT_DC, 8),
-            [AIE_S] = CORE_FILE_WORDS(AIE_UNIT_S, 4),
-            [AIE_CR] = CORE_FILE_WORDS(AIE_UNIT_CR, 16),
-            [AIE_SR] = CORE_FILE_WORDS(AIE_UNIT_SR, 16),
-            [AIE_SPC] = CORE_FILE_WORDS(AIE_UNIT_SPC, 8),
+            CORE_FILES_OF_BOTH,
             [AIE_L] = {4 * 16, 8, 8, 16, 2, 8},
-            [AIE_W] = CORE_FILE_VECTOR(FILE_W, PIECE_W, 32, 1, 24),
-            [AIE_X] = CORE_FILE_VECTOR(FILE_W, PIECE_W, 64, 2, 12),
-            [AIE_Y] = CORE_FILE_VECTOR(FILE_W, PIECE_W, 128, 4, 6),
-            [AIE_Q] = CORE_FILE_VECTOR(FILE_Q, PIECE_Q, 16, 1, 4),
             [AIE_AM] = CORE_FILE_VECTOR(FILE_AM, PIECE_AM, 32, 1, 36),
             [AIE_BM] = CORE_FILE_VECTOR(FILE_AM, PIECE_AM, 64, 2, 18),
             [AIE_CM] = CORE_FILE_VECTOR(FILE_AM, PIECE_AM, 128, 4, 9),
         },
-    // Control registers keep as many bits as their field has; the two that silicon was seen to cut
-    // are crSat and crRnd. The others are written with legal values by compilers: kept whole.
-    .masks = {[AIE_UNIT_P] = EIGHT,
-              EIGHT,
-              EIGHT,
-              EIGHT,
-              EIGHT, // p, m, dn, dj, dc
-              [CR(RND)] = 0xf,
-              [CR(SAT)] = 0x3,
-              [SPC(LS)] = P20,
-              [SPC(LE)] = P20,
-              [SPC(LR)] = P20,
-              [SPC(SP)] = P20},
+    .masks = CORE_MASKS,
     .data_words = {UINT64_MAX, (1u << (AIE_UNIT_CR - 64)) - 1, 0},
     .loop_distance = 8,
     .loop_partial_bytes = 97,

@@ -18,8 +18,8 @@
 enum {
     WORDS = EMU_CACHE_LINE / 8,
     PAGE = 4096,
-    // Of one call of emu_cache_evict: runs of lines that it looks at, and one line in so many that
-    // it takes. A small region is looked at whole.
+    // One call of emu_cache_evict looks at so many runs of lines, and evicts one line in so many.
+    // It looks at the whole of a small region.
     RUNS = 8,
     RUN = 256,
     TAKEN = 8,

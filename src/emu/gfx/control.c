@@ -12,22 +12,24 @@
 
 // ---- EXEC ----
 
-// d = EXEC; EXEC = value(s, EXEC); SCC = EXEC != 0
-#define SAVEEXEC(name, value)                                                                      \
+// EXEC = value(s, EXEC), and d = what `to` names: EXEC as it was, or as it is now; SCC = EXEC != 0
+#define CHANGES_EXEC(name, value, to)                                                              \
     STEP(name##_b64) {                                                                             \
         uint64_t s = gfx_scalar(w, &in->src[0], 2), exec = sgpr64(w, GFX_SGPR_EXEC);               \
-        uint64_t r = (value);                                                                      \
-        sgpr_put64(w, in->dst.reg, exec);                                                          \
-        sgpr_put64(w, GFX_SGPR_EXEC, r);                                                           \
-        w->scc = r != 0;                                                                           \
+        uint64_t now = (value);                                                                    \
+        sgpr_put64(w, in->dst.reg, to);                                                            \
+        sgpr_put64(w, GFX_SGPR_EXEC, now);                                                         \
+        w->scc = now != 0;                                                                         \
     }                                                                                              \
     STEP(name##_b32) {                                                                             \
         uint32_t s = (uint32_t) gfx_scalar(w, &in->src[0], 1), exec = sgpr(w, GFX_SGPR_EXEC);      \
-        uint32_t r = (value);                                                                      \
-        sgpr_put(w, in->dst.reg, exec);                                                            \
-        sgpr_put(w, GFX_SGPR_EXEC, r);                                                             \
-        w->scc = r != 0;                                                                           \
+        uint32_t now = (value);                                                                    \
+        sgpr_put(w, in->dst.reg, to);                                                              \
+        sgpr_put(w, GFX_SGPR_EXEC, now);                                                           \
+        w->scc = now != 0;                                                                         \
     }
+#define SAVEEXEC(name, value) CHANGES_EXEC(name, value, exec)
+#define WREXEC(name, value)   CHANGES_EXEC(name, value, now)
 
 SAVEEXEC(s_and_saveexec, s & exec)
 SAVEEXEC(s_or_saveexec, s | exec)
@@ -39,23 +41,6 @@ SAVEEXEC(s_and_not0_saveexec, ~s & exec)
 SAVEEXEC(s_or_not0_saveexec, ~s | exec)
 SAVEEXEC(s_and_not1_saveexec, s & ~exec)
 SAVEEXEC(s_or_not1_saveexec, s | ~exec)
-
-// EXEC and d = value(s, EXEC)
-#define WREXEC(name, value)                                                                        \
-    STEP(name##_b64) {                                                                             \
-        uint64_t s = gfx_scalar(w, &in->src[0], 2), exec = sgpr64(w, GFX_SGPR_EXEC);               \
-        uint64_t r = (value);                                                                      \
-        sgpr_put64(w, in->dst.reg, r);                                                             \
-        sgpr_put64(w, GFX_SGPR_EXEC, r);                                                           \
-        w->scc = r != 0;                                                                           \
-    }                                                                                              \
-    STEP(name##_b32) {                                                                             \
-        uint32_t s = (uint32_t) gfx_scalar(w, &in->src[0], 1), exec = sgpr(w, GFX_SGPR_EXEC);      \
-        uint32_t r = (value);                                                                      \
-        sgpr_put(w, in->dst.reg, r);                                                               \
-        sgpr_put(w, GFX_SGPR_EXEC, r);                                                             \
-        w->scc = r != 0;                                                                           \
-    }
 
 WREXEC(s_and_not0_wrexec, ~s & exec)
 WREXEC(s_and_not1_wrexec, s & ~exec)

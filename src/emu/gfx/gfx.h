@@ -66,13 +66,13 @@ enum gfx_kind {
 
 const char * gfx_kind_name(enum gfx_kind kind);
 
-// Of all dispatches so far.
+// Counts of all dispatches so far.
 struct gfx_counters {
     uint64_t dispatches, waves, instructions; // instructions: of waves
     uint64_t kinds[GFX_KINDS];                // the same, each of one kind
     uint64_t bytes[GFX_KINDS];                // of all lanes that were on; of a scalar load once
-    // Of the last one that ran, by its descriptor: lanes of a wave; registers of a lane, those for
-    // accumulation included, as they are counted out.
+    // The last dispatch that ran, by its descriptor: lanes of a wave; registers that a lane gets,
+    // those for accumulation included.
     uint32_t lanes, vgprs;
 };
 

@@ -318,12 +318,6 @@ static GFX_INLINE uint32_t gfx_extend(const struct gfx_wave * w, enum gfx_mem_fo
     }
 }
 
-// ---- valu.c ----
-
-// Rows of a source: its registers, or a temporary one that was filled.
-void gfx_fetch(struct gfx_wave * w, const struct gfx_operand * o, int words, int slot,
-               const uint32_t * rows[2]);
-
 // The row of ~0 and 0 for EXEC.
 const uint32_t * gfx_exec_row(struct gfx_temp * t, uint64_t exec);
 

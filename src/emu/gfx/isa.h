@@ -253,5 +253,5 @@ bool gfx_prepare(struct gfx_inst * in);
 // "v_add_f32", "global_load_b32", ...; the name of an instruction for messages and tests.
 const char * gfx_inst_name(const struct gfx_inst * in, char * text, size_t size);
 
-// Of an instruction that `arch` has and no decoder here knows, by its first word; NULL: none.
+// The name of an instruction that `arch` has and no decoder here knows, by its first word, or NULL.
 const char * gfx_absent_name(enum gfx_arch arch, uint32_t word);

@@ -208,7 +208,7 @@ SUM(v_sub_nc_i16, V2_S, a - b, clamp_i16(a - b))
 V3_U(v_add3_u32, a + b + c)
 V3_U(v_xad_u32, (a ^ b) + c)
 
-// Sum and carry; `in` is the carry that comes in, `over` tells whether one goes out.
+// Sum and carry; `in` is the carry that comes in, `over` says whether one goes out.
 #define CARRY(name, sum, over)                                                                     \
     LANE_FN(name) {                                                                                \
         ROW_D;                                                                                     \

@@ -130,7 +130,7 @@ static uint64_t twice_each_bit(uint32_t v) {
     }
 #define D(value)   x->d = (uint64_t) (value)
 #define SCC(value) x->scc = (value)
-// Logic: SCC tells whether the result is not 0.
+// Logic: SCC says whether the result is not 0.
 #define LOGIC32(name, value) ROW(name, uint32_t r = (value); D(r); SCC(r != 0))
 #define LOGIC64(name, value) ROW(name, uint64_t r = (value); D(r); SCC(r != 0))
 

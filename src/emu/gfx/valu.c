@@ -21,8 +21,8 @@ const uint32_t * gfx_exec_row(struct gfx_temp * t, uint64_t exec) {
     return t->exec_row;
 }
 
-void gfx_fetch(struct gfx_wave * w, const struct gfx_operand * o, int words, int slot,
-               const uint32_t * rows[2]) {
+static void gfx_fetch(struct gfx_wave * w, const struct gfx_operand * o, int words, int slot,
+                      const uint32_t * rows[2]) {
     if (o->kind == GFX_K_VGPR) {
         rows[0] = w->v[o->reg];
         rows[1] = w->v[o->reg + 1];

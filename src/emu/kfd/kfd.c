@@ -8,8 +8,8 @@
 
 enum { MAX_QUEUES = 128 };
 
-// ROCr numbers the queues of a process and does not tell the numbers; they are counted here in the
-// same way.
+// ROCr numbers the queues of a process and does not pass the numbers on; they are counted here in
+// the same way.
 static struct {
     pthread_mutex_t lock;
     bool taken[MAX_QUEUES];

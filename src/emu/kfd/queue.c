@@ -157,7 +157,7 @@ static enum aql_fault vendor(void * user, const uint8_t packet[AQL_PACKET_BYTES]
 }
 
 static void fail(void * user, enum aql_fault fault, uint64_t address, const struct error * err) {
-    (void) address; // the interface has no way to tell it
+    (void) address; // the interface has no place for it
     kfd_say("%s", err->text);
     raise_code(user, (int64_t) codes[fault]);
 }

@@ -69,34 +69,32 @@ struct raw_piece {
         return true;
     }
 };
-template <> struct quantized_piece<q4_0> : raw_piece {
+// Blocks of 32 numbers under one scale.
+template <class Q> struct scaled_piece : raw_piece {
     f16 d;
-    __device__ void fetch(const q4_0 * line, u32 k, u32, u32 n_inner, bool whole) {
-        u32 i = k % 32;
-        shift = i / 16 * 4;
+    __device__ void fetch_from(const Q * line, u32 k, u32 byte, u32 n_inner, bool whole) {
         d = f16();
         word[0] = word[1] = 0;
         if (whole && k < n_inner) {
-            const q4_0 & block = line[k / 32];
-            fetch_words(word, block.q + i % 16);
+            const Q & block = line[k / 32];
+            fetch_words(word, block.q + byte);
             __builtin_memcpy(&d, block.d, sizeof d);
         }
+    }
+};
+template <> struct quantized_piece<q4_0> : scaled_piece<q4_0> {
+    __device__ void fetch(const q4_0 * line, u32 k, u32, u32 n_inner, bool whole) {
+        shift = k % 32 / 16 * 4;
+        fetch_from(line, k, k % 16, n_inner, whole);
     }
     __device__ f32 at(u32 i) const {
         return (f32) (number(i, 15) - 8) * widen(d);
     }
 };
-template <> struct quantized_piece<q8_0> : raw_piece {
-    f16 d;
+template <> struct quantized_piece<q8_0> : scaled_piece<q8_0> {
     __device__ void fetch(const q8_0 * line, u32 k, u32, u32 n_inner, bool whole) {
         shift = 0;
-        d = f16();
-        word[0] = word[1] = 0;
-        if (whole && k < n_inner) {
-            const q8_0 & block = line[k / 32];
-            fetch_words(word, block.q + k % 32);
-            __builtin_memcpy(&d, block.d, sizeof d);
-        }
+        fetch_from(line, k, k % 32, n_inner, whole);
     }
     __device__ f32 at(u32 i) const {
         return (f32) (int8_t) number(i, 255) * widen(d);

@@ -16,14 +16,14 @@ struct small {
     bool lock;       // of the memtile: written
     int more_params; // of the core
     uint32_t at;     // in the memtile
-    bool ready;      // what it reads
+    uint32_t ready;  // operands, by bit; of one that is not 0 there is another one, number 2
     bool params_last;
 };
 
 static struct txn_part small_part(const struct small * x) {
     const uint32_t mem = 1u << 20, core = (uint32_t) x->row << 20, valid = 1u << 25;
-    const uint32_t shim_bds[16] = {x->words, 0, 0, 0, 0, 0, 0, valid,
-                                   x->words, 0, 0, 0, 0, 0, 0, valid};
+    const uint32_t shim_bds[24] = {x->words, 0, 0, 0,     0, 0, 0, valid, x->words, 0, 0, 0,
+                                   0,        0, 0, valid, 1, 0, 0, 0,     0,        0, 0, valid};
     const uint32_t taking = 1u << 31 | 1u << 15 | 0x7fu << 8, giving = 1u << 24; // own locks
     const uint32_t mem_bds[16] = {
         x->words, x->at, 0, 0, 0, 0, 0, taking | 64 | giving | 65 << 16,
@@ -36,10 +36,16 @@ static struct txn_part small_part(const struct small * x) {
     struct txn t;
     uint32_t * insts;
     txn_begin(&t, 4, 3);
-    txn_block_write(&t, 0x1d000, shim_bds, 16);
+    txn_block_write(&t, 0x1d000, shim_bds, x->ready ? 24 : 16);
     txn_patch_address(&t, 0x1d004, 0, 0);
     txn_patch_address(&t, 0x1d024, 1, 0);
+    if (x->ready) {
+        txn_patch_address(&t, 0x1d044, 2, 0);
+    }
     txn_write(&t, 0x1d214, 0);
+    if (x->ready) {
+        txn_write(&t, 0x1d21c, 2);
+    }
     if (x->lock) {
         txn_write(&t, mem + 0xc0000, 1);
     }
@@ -72,12 +78,12 @@ static struct txn_part small_part(const struct small * x) {
 
 struct story {
     bool cores; // T: the memtile's task to the core; C: the core's
-    char text[64];
-    int n, shim_bds[8], n_shim, reads[4], n_reads;
+    char text[128];
+    int n, shim_bds[16], n_shim, reads[16], n_reads;
 };
 
-// S: the shim's descriptors, R: it reads, M and m: the memtile's task from the shim, the next
-// channel's (B: both), P: parameters, W: a wait.
+// S: the shim's descriptors, R and r: it reads, and another operand, M and m: the memtile's task
+// from the shim, the next channel's (B: both), P: parameters, W: a wait.
 static bool tell_story(void * user, const struct image_command * c) {
     struct story * s = user;
     uint32_t row = c->addr >> 20 & 31, offset = c->addr & 0xfffff;
@@ -88,6 +94,8 @@ static bool tell_story(void * user, const struct image_command * c) {
     } else if (c->op == IMAGE_WRITE && row == 0 && offset == 0x1d214) {
         what = 'R';
         s->reads[s->n_reads++] = (int) c->value & 63;
+    } else if (c->op == IMAGE_WRITE && row == 0 && offset == 0x1d21c) {
+        what = 'r';
     } else if (row == 1 && offset == 0xa0604) {
         what = c->op == IMAGE_BLOCK_WRITE ? 'B' : 'M';
     } else if (row == 1 && offset == 0xa060c) {
@@ -147,13 +155,13 @@ static void test_ahead(void ** state) {
          "SRmMMMPWSRmMMPW",
          "SRmMMMPSmPWRMMW"},
         // What a later part pushes does not overtake a task that waits for room, nor one that the
-        // same command pushes.
+        // same command pushes; it comes as soon as there is room, and not when the part starts.
         {{{.row = 2, .words = 16, .more_tasks = 3},
           {.row = 3, .words = 32, .with_next = true},
           {.row = 4, .words = 8}},
          3,
          "SRmMMMMPWSRBPWSRmMPW",
-         "SRmMMMMPSPSPWRBWRmMW"},
+         "SRmMMMMPSPSPWRBmMWRW"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct txn_part parts[3];
@@ -186,6 +194,45 @@ static void test_ahead(void ** state) {
     }
 }
 
+// A shim's sixteen descriptors are those of eight parts. A ninth is told ahead as well, but of the
+// shim, and of that as soon as the first part has given its own back.
+static void test_many(void ** state) {
+    (void) state;
+    enum { MANY = 12, NAMES = 8 };
+    struct txn_part parts[MANY];
+    for (int i = 0; i < MANY; i++) {
+        parts[i] = small_part(
+            &(struct small){.row = 2 + i % 4, .words = i ? 16 + 4 * (uint32_t) i : 200000});
+    }
+    uint32_t out[4000];
+    size_t n, n_aims;
+    struct txn_aim * aims;
+    struct story s = {.n = 0};
+    assert_int_equal(txn_join(parts, MANY, true, out, &n, &aims, &n_aims, NULL), ST_OK);
+    assert_int_equal(txn_read((const uint8_t *) out, 4 * n, tell_story, &s, NULL), ST_OK);
+    print_message("many: %s\n", s.text);
+    int told = 0, reads = 0, done = 0;
+    for (int i = 0; i < s.n; i++) {
+        for (int p = done; s.text[i] == 'S' && p < told; p++) { // nobody else's
+            assert_int_not_equal(s.shim_bds[p], s.shim_bds[told]);
+        }
+        told += s.text[i] == 'S';
+        reads += s.text[i] == 'R';
+        done += s.text[i] == 'W';
+        assert_true(reads <= told && reads <= done + 1);
+        if (s.text[i] == 'W') {
+            int most = NAMES + done - 1; // of those in flight, and of what was complete before
+            assert_int_equal(told, most < MANY ? most : MANY);
+        }
+    }
+    assert_int_equal(done, MANY);
+    for (int p = 0; p < MANY; p++) {
+        assert_int_equal(s.reads[p], s.shim_bds[p]);
+        free((void *) (uintptr_t) parts[p].insts);
+    }
+    free(aims);
+}
+
 // What is ready is read before the part starts.
 static void test_early(void ** state) {
     (void) state;
@@ -197,7 +244,11 @@ static void test_early(void ** state) {
         // Memory of its own: it reads before the wait.
         {{{.row = 2, .words = 16, .at = 0x1000}, {.row = 3, .words = 32, .at = 0x2000, .ready = 1}},
          2,
-         "SRmMTPCSmMTPCRWW"},
+         "SRmMTPCSmMTPCRWrW"},
+        // All that it reads is ready: its core would have results before the part starts.
+        {{{.row = 2, .words = 16, .at = 0x1000}, {.row = 3, .words = 32, .at = 0x2000, .ready = 5}},
+         2,
+         "SRmMTPCSmMTPCWRrW"},
         // Not ready.
         {{{.row = 2, .words = 16, .at = 0x1000}, {.row = 3, .words = 32, .at = 0x2000}},
          2,
@@ -205,23 +256,23 @@ static void test_early(void ** state) {
         // Memory that the part before still reads, by another descriptor.
         {{{.row = 2, .words = 16, .at = 0x1000}, {.row = 3, .words = 32, .at = 0x1008, .ready = 1}},
          2,
-         "SRmMTPCSmMTPCWRW"},
+         "SRmMTPCSmMTPCWRrW"},
         // By the same one, whose locks tell when it is free; the same core gets its parameters, and
         // the task that fills its memory, when the part before is over.
         {{{.row = 2, .words = 16, .at = 0x1000}, {.row = 2, .words = 16, .at = 0x1000, .ready = 1}},
          2,
-         "SRmMTPCSmMTRWPCW"},
+         "SRmMTPCSmMTRWrPCW"},
         // Behind the reads of a part that has not started: when that one has.
         {{{.row = 2, .words = 16, .at = 0x1000},
           {.row = 3, .words = 32, .at = 0x2000},
           {.row = 4, .words = 8, .at = 0x3000, .ready = 1}},
          3,
-         "SRmMTPCSmMTPCSmMTPCWRRWW"},
+         "SRmMTPCSmMTPCSmMTPCWRRWrW"},
         // A core that would find its parameters after its first words.
         {{{.row = 2, .words = 16, .at = 0x1000},
           {.row = 3, .words = 32, .at = 0x2000, .params_last = true, .ready = 1}},
          2,
-         "SRmMTPCSmMTCPWRW"},
+         "SRmMTPCSmMTCPWRrW"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct txn_part parts[3];
@@ -248,6 +299,7 @@ static void test_early(void ** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ahead),
+        cmocka_unit_test(test_many),
         cmocka_unit_test(test_early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include "kernel-rig.h"
 
 #include "aie/ops/mul-mat/mul-mat.h"
+#include "kernel/shared.h"
 
 #include <math.h>
 
@@ -49,6 +50,17 @@ static struct kernel_spec spec_with(enum dtype a, enum dtype b, const struct sha
 
 static struct kernel_spec spec_of(enum dtype t, const struct shape * s) {
     return spec_with(t, t, s);
+}
+
+// Quantized blocks: k is a multiple of two of them.
+static inline struct kernel_spec spec_of_blocks(enum kernel_blocks kind, enum dtype b,
+                                                const struct shape * s) {
+    struct kernel_spec spec = spec_with(DTYPE_F32, b, s);
+    int64_t words = s->k / kernel_block_k(kind) * kernel_block_bytes(kind) / 4;
+    spec.op = KERNEL_OP_MUL_MAT_BLOCKS;
+    spec.params[0] = kind;
+    spec.inputs[0] = strided(DTYPE_I32, words, s->m, s->a2, s->a3, s->a_gap);
+    return spec;
 }
 
 static float bf16_value(uint16_t v) {
@@ -103,15 +115,14 @@ static bool has_blocks(const struct kernel_spec * spec) {
 // Whether they are multiplied by gemv's program: not by that of many rows in bf16.
 static bool is_few(const struct kernel_spec * spec) {
     return spec->output.ne[1] <= FEW || spec->inputs[1].dtype == DTYPE_F32 ||
-           !mm_takes_many(mm_type(rig_arch, DTYPE_BF16), (enum kernel_blocks) spec->params[0]);
+           !mm_takes_many(mm_type(rig_arch, DTYPE_BF16), kernel_blocks_of(spec));
 }
 
-// What a number of bf16 is among the eight that share the exponent of the largest: a multiple of
-// 2^-6 of that, to the nearest, and where a largest one would take more than seven bits, of 2^-5.
-static double shared_value(const uint8_t * row, int64_t i) {
-    double eight[8], most = 0;
+// What a number is among the eight that share the exponent of the largest: a multiple of 2^-6 of
+// that, to the nearest, and where a largest one would take more than seven bits, of 2^-5.
+static double shared_of(const double eight[8], int64_t i) {
+    double most = 0;
     for (int64_t j = 0; j < 8; j++) {
-        eight[j] = float_value(DTYPE_BF16, row, i / 8 * 8 + j);
         most = fmax(most, fabs(eight[j]));
     }
     if (most == 0) {
@@ -122,8 +133,32 @@ static double shared_value(const uint8_t * row, int64_t i) {
     return nearbyint(eight[i % 8] / step) * step;
 }
 
+static double shared_value(const uint8_t * row, int64_t i) {
+    double eight[8];
+    for (int64_t j = 0; j < 8; j++) {
+        eight[j] = float_value(DTYPE_BF16, row, i / 8 * 8 + j);
+    }
+    return shared_of(eight, i);
+}
+
+// Of quantized ones, which come there in f32.
+static double made_value(enum kernel_blocks kind, const uint8_t * row, int64_t i) {
+    const int64_t k = kernel_block_k(kind), first = i / 8 * 8;
+    double eight[8];
+    for (int64_t j = 0; j < 8; j++) {
+        struct block_number n =
+            block_number(kind, row + first / k * kernel_block_bytes(kind), (int) (first % k + j));
+        eight[j] = block_factored(kind, &n);
+    }
+    return shared_of(eight, i);
+}
+
 static bool is_shared(const struct kernel_spec * spec) {
-    return spec->op == KERNEL_OP_MUL_MAT_SHARED;
+    return spec->op == KERNEL_OP_MUL_MAT_SHARED || kernel_blocks_are_shared(spec);
+}
+
+static bool is_stored(const struct kernel_spec * spec) {
+    return is_shared(spec) && spec->inputs[0].dtype == DTYPE_I8;
 }
 
 static double b_value(const struct kernel_spec * spec, const uint8_t * row, int64_t i) {
@@ -131,10 +166,10 @@ static double b_value(const struct kernel_spec * spec, const uint8_t * row, int6
 }
 
 static double a_value(const struct kernel_spec * spec, const uint8_t * row, int64_t i) {
-    return is_shared(spec) ? shared_value(row, i)
-           : has_blocks(spec)
-               ? rounded_value((enum kernel_blocks) spec->params[0], row, i, is_few(spec))
-               : float_value(spec->inputs[0].dtype, row, i);
+    return kernel_blocks_are_shared(spec) ? made_value(kernel_blocks_of(spec), row, i)
+           : is_shared(spec)              ? shared_value(row, i)
+           : has_blocks(spec) ? rounded_value(kernel_blocks_of(spec), row, i, is_few(spec))
+                              : float_value(spec->inputs[0].dtype, row, i);
 }
 
 static int64_t int_value(enum dtype t, const uint8_t * at) {
@@ -161,14 +196,18 @@ static void fill(struct rig * r, const struct kernel_spec * spec) {
         }
     }
     const struct tensor * a = &spec->inputs[0];
+    for (size_t b = 0; is_stored(spec) && b < r->size[0] - RIG_GUARD; b++) {
+        bool mantissa = b % SHARED_BLOCK_BYTES < SHARED_EIGHT * SHARED_EIGHT;
+        r->data[0][b] = (uint8_t) (mantissa ? next() % 255 - 127 : 124 + next() % 4);
+    }
     for (int64_t row = 0; has_blocks(spec) && row < a->ne[1] * a->ne[2] * a->ne[3]; row++) {
-        size_t block = (size_t) kernel_block_bytes((enum kernel_blocks) spec->params[0]);
+        size_t block = (size_t) kernel_block_bytes(kernel_blocks_of(spec));
         for (size_t b = 0; b < (size_t) a->ne[0] * 4; b += block) {
             uint8_t * at = r->data[0] + (size_t) row * (size_t) a->nb[1] + b;
-            at[0] = spec->params[0] == KERNEL_MXFP4 ? (uint8_t) (121 + next() % 12) : at[0];
+            at[0] = kernel_blocks_of(spec) == KERNEL_MXFP4 ? (uint8_t) (121 + next() % 12) : at[0];
             for (int i = 0; i < (int) block; i += 2) {
                 uint16_t d = (uint16_t) ((next() & 0x83ff) | (8 + (next() & 7)) << 10);
-                if (block_is_scale((enum kernel_blocks) spec->params[0], i)) {
+                if (block_is_scale(kernel_blocks_of(spec), i)) {
                     memcpy(at + i, &d, 2);
                 }
             }
@@ -188,21 +227,27 @@ static const uint8_t * row_of(const struct rig * r, const struct kernel_spec * s
 static double * float_rows(const struct rig * r, const struct kernel_spec * spec, int operand,
                            int64_t i2, int64_t i3) {
     int64_t k = spec->inputs[1].ne[0], rows = spec->inputs[operand].ne[1];
-    double * out =
-        is_integer(spec->inputs[0].dtype) ? NULL : malloc((size_t) (rows * k) * sizeof *out);
+    double * out = is_integer(spec->inputs[0].dtype) && !is_stored(spec)
+                       ? NULL
+                       : malloc((size_t) (rows * k) * sizeof *out);
     for (int64_t i = 0; out && i < rows * k; i++) {
         const uint8_t * row = row_of(r, spec, operand, i / k, i2, i3);
+        if (operand == 0 && is_stored(spec)) {
+            int of_eight = (int) (i / k % SHARED_EIGHT);
+            row -= of_eight * spec->inputs[0].nb[1];
+            out[i] = (double) shared_get(row, of_eight, i % k);
+            continue;
+        }
         out[i] = (operand ? b_value : a_value)(spec, row, i % k);
     }
     return out;
 }
 
 static void check(const struct rig * r, const struct kernel_spec * spec) {
-    enum dtype t = spec->inputs[0].dtype;
+    enum dtype t = is_stored(spec) ? DTYPE_BF16 : spec->inputs[0].dtype;
     const struct tensor * out = &spec->output;
     int64_t k = spec->inputs[1].ne[0];
-    enum kernel_blocks kind =
-        has_blocks(spec) ? (enum kernel_blocks) spec->params[0] : KERNEL_BLOCKS;
+    enum kernel_blocks kind = has_blocks(spec) ? kernel_blocks_of(spec) : KERNEL_BLOCKS;
     bool fused = has_blocks(spec) && is_few(spec) && mm_fuses(mm_type(rig_arch, DTYPE_BF16), kind);
     int sum_k = kind == KERNEL_Q4_0 ? BLOCK_K : BLOCK_K / 2;
     for (int64_t i3 = 0; i3 < out->ne[3]; i3++) {
@@ -296,6 +341,22 @@ static uint64_t run_spec(struct rig * r, struct kernel_spec spec, const struct s
     return cycles;
 }
 
-static uint64_t run(struct rig * r, enum dtype t, const struct shape * s) {
+static inline uint64_t run(struct rig * r, enum dtype t, const struct shape * s) {
     return run_spec(r, spec_of(t, s), s);
+}
+
+// One in so many: an array of eight columns takes its time, and what is a matter of shapes alone is
+// seen on the other one. Sanitizers look for what one shape of a program shows.
+static inline int rig_one_of(void) {
+    return RIG_EVERY > 1 ? 7 : rig_arch == AIE_ARCH_AIE2 || rig_whole ? 1 : 3;
+}
+
+static inline void refused_for(const struct kernel_spec * spec, enum status want,
+                               const char * word) {
+    struct error err = {0};
+    assert_int_equal(aie_supports(spec, &err), want);
+    if (!strstr(err.text, word)) {
+        print_message("\"%s\" has no \"%s\"\n", err.text, word);
+        fail();
+    }
 }

@@ -257,7 +257,8 @@ static void check_shape(const struct shape * s) {
             check_row(&r, &spec, s, i / s->heads % s->queries, i % s->heads,
                       i / s->heads / s->queries, squares);
         }
-        if (squares[0] > 5e-5 * squares[1]) {
+        // Of larger scores bf16 loses more.
+        if (squares[0] > (rise != 0 ? 1e-4 : 5e-5) * squares[1]) {
             fail_msg("%lld x %lld of %lld, %lld queries, %lld keys: NMSE %g", (long long) s->heads,
                      (long long) s->kv_heads, (long long) s->dk, (long long) s->queries,
                      (long long) s->keys, squares[0] / squares[1]);
@@ -367,7 +368,7 @@ static void test_matrix(void ** state) { // prompts, by units of 16 queries and 
     (void) state;
     static const struct {
         struct shape shape;
-        enum { LANES, MATRIX } way;
+        enum { LANES, MATRIX, HALVES } way;
     } cases[] = {
         {{64, 64, 4, 1, 64, 64, 1, 1, DTYPE_BF16, 0, 0, 0, 0, 0}, MATRIX},
         {{64, 64, 8, 2, 96, 192, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, MATRIX},
@@ -376,6 +377,22 @@ static void test_matrix(void ** state) { // prompts, by units of 16 queries and 
         {{64, 64, 6, 2, 61, 101, 2, 1, DTYPE_BF16, 0, 0, 0, 0, 0}, MATRIX}, // cores without any
         {{64, 64, 10, 1, 49, 97, 1, 1, DTYPE_F16, 0, 0, 0, 0, 1}, MATRIX},  // eight heads of ten
         {{64, 64, 4, 2, 130, 200, 2, 2, DTYPE_BF16, 1, 0, 0, 0, 0}, MATRIX},
+        // K and V of several heads of a column: twice in a memtile, once, and passing through it.
+        {{64, 64, 6, 6, 80, 128, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0}, MATRIX},
+        {{64, 64, 5, 5, 64, 1088, 1, 1, DTYPE_BF16, 1, 0, 0, 0, 0}, MATRIX},
+        {{64, 64, 1, 1, 160, 2048, 1, 1, DTYPE_F16, 0, 0, 0, 0, 0}, MATRIX},
+        {{64, 64, 1, 1, 130, 2000, 1, 1, DTYPE_BF16, 1, 0, 0, 0, 0}, MATRIX},
+        // Heads of 128, in two halves: even blocks, a short one behind others and alone, cores
+        // without rows, a unit a core, several items; twice in a memtile, once, passing through it.
+        {{128, 128, 8, 2, 96, 192, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, HALVES},
+        {{128, 128, 8, 2, 77, 136, 1, 1, DTYPE_BF16, 1, 0, 0, 0, 1}, HALVES},
+        {{128, 128, 16, 4, 128, 56, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, HALVES},
+        {{128, 128, 6, 2, 61, 101, 2, 1, DTYPE_BF16, 0, 0, 0, 0, 0}, HALVES},
+        {{128, 128, 8, 8, 64, 128, 1, 1, DTYPE_F16, 0, 0, 0, 0, 0}, HALVES},
+        {{128, 128, 14, 2, 50, 136, 2, 2, DTYPE_F16, 1, 0, 0, 0, 1}, HALVES},
+        {{128, 128, 6, 6, 80, 512, 1, 1, DTYPE_BF16, 1, 0, 0, 0, 0}, HALVES},
+        {{128, 128, 4, 1, 130, 1000, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0}, HALVES},
+        {{128, 64, 4, 1, 64, 64, 1, 1, DTYPE_BF16, 0, 0, 0, 0, 0}, LANES},
         {{64, 64, 4, 1, 64, 130, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, LANES}, // not by eight keys
         {{64, 64, 4, 1, 64, 64, 1, 1, DTYPE_BF16, 1, 1, 0, 0, 1}, LANES}, // sinks
     };
@@ -384,12 +401,14 @@ static void test_matrix(void ** state) { // prompts, by units of 16 queries and 
         char name[KERNEL_NAME_MAX];
         aie_program_name(&spec, name);
         if (rig_arch == AIE_ARCH_AIE2) {
-            assert_string_equal(name, cases[i].way == MATRIX ? "attention_matrix" : "attention");
+            const char * const ways[] = {"attention", "attention_matrix", "attention_halves"};
+            assert_string_equal(name, ways[cases[i].way]);
         }
         check_shape(&cases[i].shape);
     }
     rise = 8; // what was summed up has to be made smaller
     check_shape(&cases[1].shape);
+    check_shape(&(struct shape){128, 128, 8, 2, 96, 192, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1});
     rise = 0;
 }
 

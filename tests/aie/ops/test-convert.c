@@ -395,7 +395,7 @@ static void refusals(void ** state) {
     s.output.ne[0] = 20;
     assert_int_equal(aie_supports(&s, &err), ST_INVALID);
     s = good;
-    s.params[0] = CV_HI_MANY + 1;
+    s.params[0] = CV_HI_STORED + 1;
     assert_int_equal(aie_supports(&s, &err), ST_INVALID);
     s.params[0] = CV_HI_MANY; // too few
     assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);

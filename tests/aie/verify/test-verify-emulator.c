@@ -157,7 +157,8 @@ static void run_on(enum aie_arch arch) {
         code.insts = memcpy(malloc(4 * code.n_insts), code.insts, 4 * code.n_insts);
         mutate(&code);
         aie_verify_operands(&spec, operands);
-        if (aie_verify_kernel(&spec, &code, &err) == ST_OK) {
+        if (aie_verify_files(&spec, code.pdi, code.pdi_size, (const uint8_t *) code.insts,
+                             4 * code.n_insts, &err) == ST_OK) {
             struct emu_operand given[OPERANDS];
             for (int i = 0; i < OPERANDS; i++) {
                 given[i] = (struct emu_operand){address(i), operands[i].bytes};

@@ -67,7 +67,8 @@ static void check(const struct kernel_spec * spec, const char * what) {
     if (aie_compile_insts(spec, &code.insts, &code.n_insts, &err) != ST_OK) {
         fail_msg("%s %s/%s: %s", what, kernel_arch_name(spec->arch), name, err.text);
     }
-    if (aie_verify_kernel(spec, &code, &err) != ST_OK) {
+    if (aie_verify_files(spec, code.pdi, code.pdi_size, (const uint8_t *) code.insts,
+                         4 * code.n_insts, &err) != ST_OK) {
         fail_msg("%s %s/%s: %s", what, kernel_arch_name(spec->arch), name, err.text);
     }
     if (kernel_op_info(spec->op)->family > KERNEL_CONVERSION) { // may write a part of its result

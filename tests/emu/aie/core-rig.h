@@ -4,7 +4,7 @@
 
 #include "base/cmocka-all.h"
 #include "emu/aie/clock.h"
-#include "emu/aie/core.h"
+#include "emu/aie/core-target.h"
 
 #define R(n)  AIE_REG(AIE_R, n)
 #define P(n)  AIE_REG(AIE_P, n)
@@ -36,6 +36,13 @@ struct rig {
     int n_trace;
     uint32_t at; // where the next bundle goes
 };
+
+// The semantic function of a record, or NULL.
+static inline core_semantic_fn semantic_of(enum aie_arch arch, const char * record) {
+    int op = aie_isa_find(aie_isa_get(arch), record);
+    const struct core_meaning * m = op >= 0 ? core_meaning_of(core_target_of(arch), op) : NULL;
+    return m ? m->fn : NULL;
+}
 
 static uint8_t * rig_memory(void * user, uint32_t addr, uint32_t len) {
     struct rig * r = user;

@@ -8,13 +8,10 @@
 #pragma once
 
 #include "emu/aie/core-rig.h"
+#include "sanitized.h"
 
 // A sanitizer sees in a part of them what there is to see, and takes its time.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { OP_EVERY = 8 };
-#else
-enum { OP_EVERY = 1 };
-#endif
+enum { OP_EVERY = SANITIZED ? 8 : 1 };
 
 enum {
     OP_CYCLES = 14,     // that an instruction is followed for: the longest takes 11

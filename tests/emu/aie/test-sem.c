@@ -320,7 +320,7 @@ static void shuffle_modes(void ** state) {
         skip_golden(path);
     }
     const struct aie_isa * isa = aie_isa_get(AIE_ARCH_AIE2);
-    core_semantic_fn fn = core_semantic_find(AIE_ARCH_AIE2, "VSHUFFLE");
+    core_semantic_fn fn = semantic_of(AIE_ARCH_AIE2, "VSHUFFLE");
     int modes = 0;
     while (fgets(line, sizeof line, f)) {
         uint32_t mode;

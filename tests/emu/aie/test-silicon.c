@@ -635,7 +635,7 @@ static void test_fast_add(void ** state) {
 // Calls a semantic function on plain operands, as the core would.
 static void call(const char * name, uint8_t * out, const void * const in[], int n) {
     const struct aie_isa * isa = aie_isa_get(AIE_ARCH_AIE2);
-    core_semantic_fn fn = core_semantic_find(AIE_ARCH_AIE2, name);
+    core_semantic_fn fn = semantic_of(AIE_ARCH_AIE2, name);
     struct core_exec x = {.instr = aie_isa_instr(isa, aie_isa_find(isa, name))};
     assert_non_null(fn);
     x.out[0] = out;

@@ -131,6 +131,11 @@ void mx_product_at(struct asm_program * p, const struct mx_registers * r,
     emit_set_fixed(p, AIE_REG(AIE_M, STEP_X), of->x_step);
     emit_set_fixed(p, AIE_REG(AIE_M, STEP_Y), of->y_step);
     emit_set(p, r->mode, of->turn);
+    mx_product_again(p, r, of);
+}
+
+void mx_product_again(struct asm_program * p, const struct mx_registers * r,
+                      const struct mx_product * of) {
     emit_set(p, r->pointers[0], of->x + HALF);
     emit_set(p, r->pointers[1], of->y + MX_GROUP);
     for (int i = 0; i < 4; i++) {

@@ -1,7 +1,8 @@
 // attention-array: the array around the core program, and the instruction stream of a shape. Item
 // after item goes to column after column, and a column's next one begins when the results of the
 // last are there. Descriptors of cores and memtiles are written once, those of the shims point at
-// each item's operands.
+// each item's operands. Prompts in matrix mode have routes and streams of their own
+// (attention-matrix-stream.c).
 #include "attention-matrix.h"
 
 #include "aie/ops/mixed.h"
@@ -41,24 +42,32 @@ _Static_assert(CORE_K_LAST + AT_MASK_BLOCKS <= CORE_PASSING_REST && 2 * HALF_BDS
 enum status attention_plan(struct aie_plan * p, struct error * err) {
     enum status st = at_plan_make(&p->spec, &p->of.attention, err);
     const struct at_plan * of = &p->of.attention;
-    p->program = &aie_programs[of->matrix  ? AIE_PROGRAM_ATTENTION_MATRIX
-                               : of->mixed ? AIE_PROGRAM_DECODER
-                                           : AIE_PROGRAM_ATTENTION];
+    bool halves = of->matrix && mx_halves(of) > 1;
+    p->program = &aie_programs[halves       ? AIE_PROGRAM_ATTENTION_HALVES
+                               : of->matrix ? AIE_PROGRAM_ATTENTION_MATRIX
+                               : of->mixed  ? AIE_PROGRAM_DECODER
+                                            : AIE_PROGRAM_ATTENTION];
     return st;
 }
 
 // ---- configuration ----
 
+// Of a head, in the program that this is; 0: products are lane by lane.
+static int matrix_halves(const struct aie_program * of) {
+    return of->code == AIE_CODE_ATTENTION_HALVES ? 2 : of->code == AIE_CODE_ATTENTION_MATRIX;
+}
+
 enum status attention_image(const struct aie_program * of, enum aie_arch arch,
                             struct array_program * out, struct error * err) {
     struct at_code program = {0};
+    int matrix = matrix_halves(of);
     enum status st =
-        (of->code == AIE_CODE_ATTENTION_MATRIX ? mx_program : at_program)(arch, &program, err);
+        matrix ? mx_program(arch, matrix, &program, err) : at_program(arch, &program, err);
     *out = (struct array_program){.code = program.code.bytes,
                                   .size = program.code.size,
                                   .locks = at_lock_init,
                                   .n_locks = AT_LOCK_COUNT,
-                                  .mem_locks = MEM_LOCKS};
+                                  .mem_locks = matrix ? MX_MEM_LOCKS : MEM_LOCKS};
     return st == ST_OK ? array_program_data(out, AT_POOL, program.pool, sizeof program.pool, err)
                        : st;
 }
@@ -80,17 +89,19 @@ static void route(struct array * a, int col) {
     array_token_route(a, col);
 }
 
-enum status attention_pdi(enum aie_arch arch, int columns, const struct array_program * program,
-                          uint8_t ** pdi, size_t * size, struct error * err) {
+enum status attention_pdi(const struct aie_program * of, enum aie_arch arch, int columns,
+                          const struct array_program * program, uint8_t ** pdi, size_t * size,
+                          struct error * err) {
     static const uint8_t mem_locks[MEM_LOCKS] = {0};
+    bool matrix = matrix_halves(of) > 0;
     struct array a;
     array_begin(&a, arch);
     for (int col = 0; col < columns; col++) {
         for (int i = 0; i < AT_CORES; i++) {
             array_core(&a, col, ARRAY_ROW_CORE + i, program);
         }
-        array_mem(&a, col, mem_locks, MEM_LOCKS);
-        route(&a, col);
+        array_mem(&a, col, matrix ? mx_mem_locks : mem_locks, program->mem_locks);
+        (matrix ? mx_route : route)(&a, col);
     }
     return array_end(&a, pdi, size, err);
 }
@@ -107,9 +118,7 @@ static struct flow_tile core_at(const struct design * d, int col, int core) {
     return (struct flow_tile){col, ARRAY_ROW_CORE + (d->plan.mixed ? MIXED_ATTENTION : 0) + core};
 }
 
-// Rows of so many words, `apart` words from one to the next. Rows that lie one behind the other
-// become one run.
-static void set_rows(struct array_bd * bd, uint32_t rows, uint32_t words, uint32_t apart) {
+void at_set_rows(struct array_bd * bd, uint32_t rows, uint32_t words, uint32_t apart) {
     bd->words = rows * words;
     if (rows > 1 && words != apart) {
         bd->wrap[0] = words;
@@ -172,7 +181,7 @@ static void write_turn(const struct flow * f, struct flow_tile at, const struct 
     int first = last ? CORE_K_LAST : CORE_K;
     if (p->mask) {
         struct array_bd mask = core_bd(p->masks, AT_LOCK_MASK_EMPTY, AT_LOCK_MASK_FULL);
-        set_rows(&mask, (uint32_t) at_mask_rows(p), (uint32_t) (keys + 1) / 2, p->mask_row / 4);
+        at_set_rows(&mask, (uint32_t) at_mask_rows(p), (uint32_t) (keys + 1) / 2, p->mask_row / 4);
         mask.next = first;
         flow_core_bd(f, at, first - 1, &mask);
     }
@@ -190,9 +199,9 @@ static struct array_bd values_bd(const struct at_plan * p, int64_t keys) {
     if (p->v_bits) {
         uint32_t chunk = chunk_words(p->v_bits);
         bd.address += 4 * (ROOM - chunk);
-        set_rows(&bd, (uint32_t) (keys * p->dv / AT_CHUNK), chunk, ROOM);
+        at_set_rows(&bd, (uint32_t) (keys * p->dv / AT_CHUNK), chunk, ROOM);
     } else {
-        set_rows(&bd, (uint32_t) keys, (uint32_t) p->dv / 2, p->v_row / 4);
+        at_set_rows(&bd, (uint32_t) keys, (uint32_t) p->dv / 2, p->v_row / 4);
     }
     return bd;
 }
@@ -203,18 +212,9 @@ static int turn_kinds(const struct at_plan * p) {
 }
 
 static void write_core_bds(const struct design * d, struct flow_tile at, int rows) {
-    static const struct mx_bds matrix = {.q = CORE_Q,
-                                         .out = CORE_OUT,
-                                         .k = {CORE_K, CORE_K_LAST},
-                                         .v = {CORE_V, CORE_V_LAST},
-                                         .mask = {CORE_MASK, CORE_MASK_LAST}};
     const struct at_plan * p = &d->plan;
-    if (p->matrix) {
-        mx_write_core_bds(&d->flow, at, p, rows, &matrix);
-        return;
-    }
     struct array_bd q = core_bd(AT_FREE, p->sinks ? -1 : AT_LOCK_Q_EMPTY, AT_LOCK_Q_FULL);
-    set_rows(&q, (uint32_t) p->rows, (uint32_t) p->dk, p->q_raw_row / 4);
+    at_set_rows(&q, (uint32_t) p->rows, (uint32_t) p->dk, p->q_raw_row / 4);
     flow_core_bd(&d->flow, at, CORE_Q, &q);
     if (p->sinks) {
         struct array_bd sinks = core_bd(AT_SINKS_AT, AT_LOCK_Q_EMPTY, -1);
@@ -231,11 +231,11 @@ static void write_core_bds(const struct design * d, struct flow_tile at, int row
     }
     if (rows) {
         struct array_bd out = core_bd(p->o, AT_LOCK_OUT_FULL, AT_LOCK_OUT_EMPTY);
-        set_rows(&out, (uint32_t) rows, (uint32_t) p->dv, p->o_row / 4);
+        at_set_rows(&out, (uint32_t) rows, (uint32_t) p->dv, p->o_row / 4);
         if (p->part) {
             int then = p->halves > 1 ? CORE_STATE_PASSING : CORE_STATE;
             struct array_bd state = core_bd(p->state, -1, AT_LOCK_OUT_EMPTY);
-            set_rows(&state, (uint32_t) rows, AT_PART_WORDS, AT_STATE_STEP / 4);
+            at_set_rows(&state, (uint32_t) rows, AT_PART_WORDS, AT_STATE_STEP / 4);
             flow_core_bd(&d->flow, at, then, &state);
             out.release = -1;
             out.next = then;
@@ -310,10 +310,6 @@ static uint32_t scale_trips(int64_t words) {
 static void write_params(const struct design * d, struct flow_tile at, int core, uint32_t items) {
     const struct at_plan * p = &d->plan;
     const struct kernel_spec * spec = d->spec;
-    if (p->matrix) {
-        mx_write_params(&d->flow, at, spec, p, core, items);
-        return;
-    }
     uint32_t window = d->flow.target->own_window, rows = (uint32_t) at_core_rows(p, core);
     uint32_t first = (uint32_t) (core * p->core_rows), heads = (uint32_t) p->item_heads;
     uint32_t mask_first = p->head_masks ? first : first / heads;
@@ -413,12 +409,12 @@ static void write_memtile(const struct design * d, int col, int half) {
         if (p->part) {
             struct array_bd state = bd;
             state.address += (uint32_t) (4 * p->dv);
-            set_rows(&state, rows, AT_PART_WORDS, words);
+            at_set_rows(&state, rows, AT_PART_WORDS, words);
             flow_mem_bd(&d->flow, col, mem_bd(first + i) + MEM_STATE_BD, &state);
             bd.release = -1;
             bd.next = mem_bd(first + i) + MEM_STATE_BD;
         }
-        set_rows(&bd, rows, (uint32_t) p->dv, words);
+        at_set_rows(&bd, rows, (uint32_t) p->dv, words);
         flow_mem_bd(&d->flow, col, mem_bd(first + i), &bd);
     }
     flow_mem_bd(&d->flow, col, MEM_OUT_BD + half,
@@ -522,7 +518,7 @@ static void shim_bd(const struct design * d, int col, int bd, const struct array
     flow_shim_bd(&d->flow, col, bd, desc, operand, (uint32_t) offset);
 }
 
-static uint32_t step_words(const struct tensor * t, int dim) {
+uint32_t at_step_words(const struct tensor * t, int dim) {
     return t->ne[dim] > 1 ? (uint32_t) (t->nb[dim] / 4) : 1;
 }
 
@@ -531,11 +527,12 @@ static void keys_from(const struct design * d, int col, int bd, int operand, int
                       int64_t first, int64_t keys, int64_t runs, int next) {
     const struct tensor * t = &d->spec->inputs[operand];
     struct array_bd desc = {.next = next};
-    set_rows(&desc, (uint32_t) keys,
-             (uint32_t) (operand == AT_K ? d->plan.k_words : d->plan.v_words), step_words(t, 1));
+    at_set_rows(&desc, (uint32_t) keys,
+                (uint32_t) (operand == AT_K ? d->plan.k_words : d->plan.v_words),
+                at_step_words(t, 1));
     if (runs > 1) {
         desc.iterations = (uint32_t) runs;
-        desc.iteration_step = (uint32_t) keys * step_words(t, 1);
+        desc.iteration_step = (uint32_t) keys * at_step_words(t, 1);
     }
     shim_bd(d, col, bd, &desc, operand, offset + first * t->nb[1]);
 }
@@ -550,10 +547,10 @@ static void masks_from(const struct design * d, int col, int bd, int64_t offset,
         desc.wrap[0] = words;
         desc.wrap[1] = (uint32_t) d->plan.item_heads;
         desc.step[0] = 1;
-        desc.step[1] = step_words(t, 2);
-        desc.step[2] = step_words(t, 1);
+        desc.step[1] = at_step_words(t, 2);
+        desc.step[2] = at_step_words(t, 1);
     } else {
-        set_rows(&desc, (uint32_t) d->plan.item_queries, words, step_words(t, 1));
+        at_set_rows(&desc, (uint32_t) d->plan.item_queries, words, at_step_words(t, 1));
     }
     if (runs > 1) {
         desc.iterations = (uint32_t) runs;
@@ -621,12 +618,7 @@ static void bring(const struct design * d, int col, int half, const struct at_it
     struct array_bd rows = {.words = (uint32_t) (p->rows * p->dk),
                             .next = -1,
                             .wrap = {(uint32_t) p->dk, (uint32_t) p->item_heads},
-                            .step = {1, step_words(q, 2), step_words(q, 1)}};
-    if (p->matrix) {
-        rows.wrap[1] = (uint32_t) p->item_queries;
-        rows.step[1] = step_words(q, 1);
-        rows.step[2] = step_words(q, 2);
-    }
+                            .step = {1, at_step_words(q, 2), at_step_words(q, 1)}};
     int q_bd = p->one_channel ? half * HALF_BDS + HALF_Q : SHIM_Q;
     int sinks_bd = p->one_channel ? half * HALF_BDS + HALF_SINKS : SHIM_SINKS;
     if (p->sinks) {
@@ -650,15 +642,11 @@ static void fetch(const struct design * d, int col, int half, const struct at_it
     int bd = p->one_channel ? HALF_OUT + half : SHIM_OUT;
     const struct tensor * to = &d->spec->output;
     uint32_t words = (uint32_t) p->out_words, heads = (uint32_t) p->heads;
-    struct array_bd out = {.words = (uint32_t) p->rows * words,
-                           .next = -1,
-                           .wrap = {words, (uint32_t) p->item_heads},
-                           .step = {1, words, p->queries > 1 ? step_words(to, 2) : heads * words}};
-    if (p->matrix) {
-        out.wrap[1] = (uint32_t) p->item_queries;
-        out.step[1] = step_words(to, 2);
-        out.step[2] = words;
-    }
+    struct array_bd out = {
+        .words = (uint32_t) p->rows * words,
+        .next = -1,
+        .wrap = {words, (uint32_t) p->item_heads},
+        .step = {1, words, p->queries > 1 ? at_step_words(to, 2) : heads * words}};
     shim_bd(d, col, bd, &out, d->spec->n_inputs,
             item->batch * to->nb[3] + item->query * to->nb[2] + item->head * 4 * p->out_words);
     flow_push(&d->flow, (struct flow_tile){col, ARRAY_ROW_SHIM}, SHIM_S2MM_QUEUE, bd, 1, true);
@@ -717,6 +705,9 @@ enum status attention_stream(const struct aie_plan * plan, uint32_t ** insts, si
                        .plan = plan->of.attention,
                        .flow = {.t = &t, .target = aie_target(plan->spec.arch)}};
     const struct at_plan * p = &d.plan;
+    if (p->matrix) {
+        return mx_stream(&plan->spec, p, insts, n_words, err);
+    }
     txn_begin(&t, p->array_columns, d.flow.target->device_generation);
     int64_t slots = slots_of(p);
     for (int64_t i = 0; i < p->items + slots; i++) { // beyond the last: its end is waited for

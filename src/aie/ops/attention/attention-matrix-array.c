@@ -1,6 +1,5 @@
 // attention-matrix-array: what the array is told where prompts run in matrix mode: which shapes,
-// how items are made up of units, the descriptors of the cores and their parameters. All else is as
-// attention-array.c has it: the same routes, shims and memtiles.
+// how items are made up of units, the descriptors of the cores and their parameters.
 #include "attention-matrix.h"
 
 #include "aie/ops/ops.h"
@@ -21,23 +20,32 @@ static uint32_t sixteens_of(const struct at_plan * p) {
 
 static bool takes(const struct kernel_spec * spec, const struct at_plan * p) {
     const struct tensor * mask = &spec->inputs[AT_MASK];
-    return spec->arch == AIE_ARCH_AIE2 && p->dk == MX_DIM && p->dv == MX_DIM && !p->k_bits &&
-           !p->v_bits && !p->sinks && !p->part && !p->head_masks &&
+    return spec->arch == AIE_ARCH_AIE2 && (p->dk == MX_DIM || p->dk == 2 * MX_DIM) &&
+           p->dv == p->dk && !p->k_bits && !p->v_bits && !p->sinks && !p->part && !p->head_masks &&
            p->queries >= MX_LEAST_QUERIES && !spec->params[AT_ARG_MAX_BIAS] &&
            !spec->params[AT_ARG_SOFTCAP] &&
            // Rows of a mask come by eight keys.
            (!p->mask || (p->n_kv % 8 == 0 && mask->ne[0] >= p->n_kv));
 }
 
-// A block of a core: two loops of conversion, the products of its units, and for each of these
-// soft-max; and what an item begins and ends with.
+// Beside what a kernel begins with. A block of a core: two loops of conversion, the products and
+// the soft-max of its units, but no less than its keys and values take on their way; and what an
+// item begins and ends with, which is more where its queues leave no room for the next one.
 uint64_t mx_cycles(const struct kernel_spec * spec, const struct at_plan * p) {
-    enum { CONVERT = 1200, BLOCK = 1400, UNIT = 5000, MASK = 3600, ITEM = 16000 };
+    static const struct costs {
+        uint64_t convert, block, unit, mask, stream, item, item_alone, block_alone, first;
+    } costs[] = {
+        {400, 1100, 1740, 790, 4590, 16200, 41300, 0, 0},
+        {550, 2000, 3050, 1130, 8200, 21400, 17000, 9000, 37000}, // by halves
+    };
+    const struct costs * c = &costs[mx_halves(p) - 1];
     uint64_t units = (uint64_t) (p->core_rows / MX_UNIT);
-    uint64_t block = BLOCK + units * (UNIT + (p->mask ? MASK : 0));
-    block += spec->inputs[AT_K].dtype == DTYPE_F16 ? CONVERT : 0;
-    block += spec->inputs[AT_V].dtype == DTYPE_F16 ? CONVERT : 0;
-    return (uint64_t) ops_parts(p->items, p->columns) * (ITEM + (uint64_t) p->blocks * block);
+    uint64_t block = c->block + units * (c->unit + (p->mask ? c->mask : 0));
+    block += spec->inputs[AT_K].dtype == DTYPE_F16 ? c->convert : 0;
+    block += spec->inputs[AT_V].dtype == DTYPE_F16 ? c->convert : 0;
+    block = (block < c->stream ? c->stream : block) + (p->even ? 0 : c->block_alone);
+    return c->first + (uint64_t) ops_parts(p->items, p->columns) *
+                          ((p->even ? c->item : c->item_alone) + (uint64_t) p->blocks * block);
 }
 
 bool mx_plan(const struct kernel_spec * spec, struct at_plan * p) {
@@ -63,10 +71,14 @@ bool mx_plan(const struct kernel_spec * spec, struct at_plan * p) {
     p->blocks = ops_parts(p->n_kv, MX_KEYS);
     p->last_keys = p->n_kv - (p->blocks - 1) * MX_KEYS;
     p->mask_blocks = 1;
-    p->turns = p->blocks - 1;
-    int64_t step = p->keys * spec->inputs[AT_K].nb[1] / 4; // in words, from turn to turn
-    return p->blocks <= ARRAY_MAX_REPEAT + 1 &&
-           (!p->mask || (p->blocks <= AT_MOST_TURNS && (p->turns < 2 || step <= 1 << 20)));
+    p->even = p->last_keys == MX_KEYS;
+    p->turns = p->even ? p->blocks : p->blocks - 1;
+    for (int i = AT_K; i <= AT_V; i++) { // in words, from turn to turn
+        if (p->turns > 1 && p->keys * spec->inputs[i].nb[1] / 4 > 1 << 20) {
+            return false;
+        }
+    }
+    return p->blocks <= AT_MOST_TURNS && p->columns <= MX_MOST_COLUMNS;
 }
 
 // ---- descriptors ----
@@ -91,37 +103,86 @@ static struct array_bd core_bd(uint32_t address, uint32_t words, int acquire, in
         __VA_ARGS__                                                                                \
     }
 
+// Rows of q: all of them, or where they are long those of each core by themselves, of which the
+// others' go where p will be.
+static void write_q(const struct flow * f, struct flow_tile at, const struct at_plan * p, int core,
+                    const struct mx_bds * bds) {
+    enum { FEW = 64 };
+    uint32_t dim = (uint32_t) p->dk;
+    bool apart = mx_halves(p) > 1;
+    int cores = 0;
+    for (; cores < AT_CORES && at_core_rows(p, cores); cores++) {
+    }
+    for (int i = 0; i < (apart ? cores : 1); i++) {
+        uint32_t words = dim * (uint32_t) (apart ? at_core_rows(p, i) : p->rows);
+        bool last = !apart || i == cores - 1, own = !apart || i == core;
+        struct array_bd q = own ? core_bd(MX_RAW, words, AT_LOCK_Q_EMPTY, AT_LOCK_Q_FULL, -1,
+                                          WORDS(dim, 4), WORDS(4, 1, 4 * dim))
+                                : core_bd((uint32_t) mx_layout_of(p)->p, words, AT_LOCK_Q_EMPTY,
+                                          AT_LOCK_Q_FULL, -1, WORDS(FEW, FEW), WORDS(1, 1, 1));
+        q.acquire = i == 0 ? q.acquire : -1;
+        q.release = last ? q.release : -1;
+        q.next = last ? -1 : bds->q[i + 1];
+        flow_core_bd(f, at, bds->q[i], &q);
+    }
+}
+
+// k and v of a block, or their halves: k's, then v's.
+static void write_keys(const struct flow * f, struct flow_tile at, const struct at_plan * p,
+                       int last, const struct mx_bds * bds) {
+    uint32_t words = (uint32_t) (last ? p->last_keys : MX_KEYS) * MX_DIM / 2;
+    int n = 2 * mx_halves(p);
+    const int bd[] = {bds->k[last], bds->v[last], bds->v_halves[0][last], bds->v_halves[1][last]};
+    for (int i = 0; i < n; i++) {
+        bool is_k = i < n / 2;
+        int acquire = i % 2 ? AT_LOCK_V_EMPTY : AT_LOCK_K_EMPTY;
+        int release = i % 2 ? AT_LOCK_V_FULL : AT_LOCK_K_FULL;
+        uint32_t run = is_k ? 4 : 2;
+        struct array_bd half =
+            core_bd(i % 2 ? MX_V : MX_K, words, acquire, release, i + 1 < n ? bd[i + 1] : -1,
+                    WORDS(run, MX_DIM / 2 / run), WORDS(1, run * MX_KEYS, run));
+        flow_core_bd(f, at, bd[i], &half);
+    }
+}
+
 void mx_write_core_bds(const struct flow * f, struct flow_tile at, const struct at_plan * p,
-                       int rows, const struct mx_bds * bds) {
-    enum { ROW = MX_DIM / 2 };
-    uint32_t queries = (uint32_t) p->item_queries;
-    struct array_bd q = core_bd(MX_RAW, (uint32_t) p->rows * MX_DIM, AT_LOCK_Q_EMPTY,
-                                AT_LOCK_Q_FULL, -1, WORDS(MX_DIM, 4), WORDS(4, 1, 4 * MX_DIM));
-    flow_core_bd(f, at, bds->q, &q);
-    for (int last = p->blocks > 1 ? 0 : 1; last < 2; last++) {
+                       int core, const struct mx_bds * bds) {
+    uint32_t queries = (uint32_t) p->item_queries, dim = (uint32_t) p->dk;
+    int rows = at_core_rows(p, core);
+    write_q(f, at, p, core, bds);
+    for (int last = p->turns > 0 ? 0 : 1; last <= !p->even; last++) {
         uint32_t keys = (uint32_t) (last ? p->last_keys : MX_KEYS);
-        struct array_bd k = core_bd(MX_K, keys * ROW, AT_LOCK_K_EMPTY, AT_LOCK_K_FULL, -1,
-                                    WORDS(4, MX_DIM / 8), WORDS(1, 4 * MX_KEYS, 4));
-        struct array_bd v = core_bd(MX_V, keys * ROW, AT_LOCK_V_EMPTY, AT_LOCK_V_FULL, -1,
-                                    WORDS(2, MX_DIM / 4), WORDS(1, 2 * MX_KEYS, 2));
-        flow_core_bd(f, at, bds->k[last], &k);
-        flow_core_bd(f, at, bds->v[last], &v);
+        write_keys(f, at, p, last, bds);
         if (p->mask) {
             struct array_bd mask =
-                core_bd(MX_MASK, queries * keys / 2, AT_LOCK_MASK_EMPTY, AT_LOCK_MASK_FULL,
-                        bds->k[last], WORDS(4, keys / 8), WORDS(1, 4 * queries, 4));
+                core_bd(MX_MASK, queries * keys / 2, AT_LOCK_MASK_EMPTY, AT_LOCK_MASK_FULL, -1,
+                        WORDS(4, keys / 8), WORDS(1, 4 * queries, 4));
             flow_core_bd(f, at, bds->mask[last], &mask);
         }
     }
     if (rows) {
         struct array_bd out =
-            core_bd(MX_OUT, (uint32_t) rows * MX_DIM, AT_LOCK_OUT_FULL, AT_LOCK_OUT_EMPTY, -1,
-                    WORDS(MX_DIM, 4), WORDS(4, 1, 4 * MX_DIM));
+            core_bd((uint32_t) mx_layout_of(p)->out, (uint32_t) rows * dim, AT_LOCK_OUT_FULL,
+                    AT_LOCK_OUT_EMPTY, -1, WORDS(dim, 4), WORDS(4, 1, 4 * dim));
         flow_core_bd(f, at, bds->out, &out);
     }
 }
 
 // ---- parameters ----
+
+float mx_bf16(float v) {
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    bits &= 0xffff0000u;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+uint32_t mx_twice(float v) {
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return (bits >> 16) * 0x10001u;
+}
 
 void mx_write_params(const struct flow * f, struct flow_tile at, const struct kernel_spec * spec,
                      const struct at_plan * p, int core, uint32_t items) {
@@ -130,11 +191,11 @@ void mx_write_params(const struct flow * f, struct flow_tile at, const struct ke
     uint32_t first = (uint32_t) (core * p->core_rows / MX_UNIT), sixteens = sixteens_of(p);
     uint32_t mask = first % sixteens, next = (first + 1) % sixteens;
     uint32_t last = (uint32_t) p->last_keys, numbers = MX_DIM * MX_KEYS;
+    bool k_f16 = spec->inputs[AT_K].dtype == DTYPE_F16,
+         v_f16 = spec->inputs[AT_V].dtype == DTYPE_F16;
     float by;
-    uint32_t scale;
     memcpy(&by, &spec->params[AT_ARG_SCALE], sizeof by);
-    by *= LOG2_E;
-    memcpy(&scale, &by, sizeof scale);
+    by *= k_f16 ? (float) (LOG2_E * MX_F16_UP) : LOG2_E;
     const uint32_t words[MX_PARAM_TOLD] = {
         [MX_PARAM_ITEMS] = items,
         [MX_PARAM_UNITS] = first < units_of(p) ? units : 0,
@@ -143,13 +204,15 @@ void mx_write_params(const struct flow * f, struct flow_tile at, const struct ke
         [MX_PARAM_END] = last / 4 * 4 * MX_TILE,
         [MX_PARAM_END_LANES] = (1u << last % 4 * 4) - 1,
         [MX_PARAM_END_TILES] = last < MX_KEYS ? (MX_KEYS / 4 - 1 - last / 4) * 4 : 0,
-        [MX_PARAM_K_TRIPS] = spec->inputs[AT_K].dtype == DTYPE_F16 ? numbers / TRIP : 0,
-        [MX_PARAM_V_TRIPS] = spec->inputs[AT_V].dtype == DTYPE_F16 ? numbers / TRIP : 0,
-        [MX_PARAM_RAW] = window + MX_RAW + first * MX_UNIT * MX_DIM * 4,
+        [MX_PARAM_K_TRIPS] = k_f16 ? numbers / TRIP : 0,
+        [MX_PARAM_V_TRIPS] = v_f16 ? numbers / TRIP : 0,
+        [MX_PARAM_RAW] = window + MX_RAW + (mx_halves(p) > 1 ? 0 : first * MX_UNIT * MX_DIM * 4),
         [MX_PARAM_MASK] = p->mask ? window + MX_MASK + mask * MASK_UNIT : 0,
         [MX_PARAM_MASK_WRAP] = sixteens * MASK_UNIT - 3 * MX_TILE,
         [MX_PARAM_MASK_NEXT] = (next - mask) * MASK_UNIT,
-        [MX_PARAM_SCALE] = scale,
+        [MX_PARAM_SCALE] = mx_twice(by),
+        [MX_PARAM_SCALE_REST] = mx_twice(by - mx_bf16(by)),
+        [MX_PARAM_OUT_UP] = v_f16 ? MX_F16_EXPONENT << 23 : 0,
     };
     txn_block_write(f->t, image_addr(at.col, at.row, AT_POOL + 32 * AT_SLOT_PARAMS), words,
                     MX_PARAM_TOLD);

@@ -1,7 +1,7 @@
 // attention-matrix: FLASH_ATTN_EXT of prompts, where products are the multiplier's in matrix mode
-// (4x8x4 of bf16). Heads of 64; keys go by in blocks of 64. Rows are taken by units, 16 queries of
-// a head; a core has up to two, a column's cores up to eight that share a head of K and V, so that
-// an item is some heads and some sixteens of queries.
+// (4x8x4 of bf16). Heads of 64 or 128; keys go by in blocks of 64. Rows are taken by units, 16
+// queries of a head; a core has up to two, a column's cores up to eight that share a head of K and
+// V, so that an item is some heads and some sixteens of queries.
 //
 // All is turned over: scores are k q^T and sums of values v^T p^T, so that a vector of either is
 // four keys or dimensions of four queries, queries fastest. What the first product makes is in the
@@ -18,43 +18,59 @@
 //     o     [unit][4 dimensions][4 queries][dimension][query]; when they leave,
 //           [unit][4 queries][4 dimensions][dimension][query]
 //
-// Sums are relative to a number that is not below any score so far: the largest, and AHEAD more.
-// It is raised when a score passes it, and only then is what was summed up made smaller.
+// Sums are relative to a number that is above the largest score of the first block. It is raised
+// where a score is far beyond it, and only then is what was summed up made smaller.
+//
+// A head of 128 is two halves of 64 dimensions, each of which is multiplied as a head of 64 is: of
+// a block k's halves come to the two places of k and v, and then v's. The program is another one,
+// whose memory is laid out otherwise (mx_layouts): sums take twice as much, and for that the
+// mantissas' has the mask's place, and rows of q come to their own core alone.
 #pragma once
 
 #include "attention.h"
 
 #include "aie/array/flow.h"
 
+#define MX_F16_UP 0x1p112 // what f16 that was shifted into bf16 has to be multiplied with
+enum { MX_F16_EXPONENT = 112 };
+
 enum {
-    MX_DIM = 64,
+    MX_DIM = 64,  // of a half
     MX_KEYS = 64, // of a block
     MX_UNIT = 16, // queries of a unit
     MX_CORE_UNITS = 2,
     MX_UNITS = AT_CORES * MX_CORE_UNITS,
     MX_MOST_QUERIES = 64, // of an item: the mask's place
     MX_LEAST_QUERIES = 32,
-    MX_TILE = 64,     // bytes of 4 x 4 sums, and of 32 numbers of bf16
-    MX_GROUP = 128,   // bytes of 4 keys or dimensions of a unit as bf16
+    MX_TILE = 64,   // bytes of 4 x 4 sums, and of 32 numbers of bf16
+    MX_GROUP = 128, // bytes of 4 keys or dimensions of a unit as bf16
+    MX_MOST_COLUMNS = 8,
     MX_X_APART = 512, // bytes from k's or v's tile to the one that is taken with it
 };
 
-// Data memory. What a product accesses together lies in banks of its own.
+// Data memory. What a product accesses together lies in banks of its own, 16 KB each.
 enum {
     MX_STATE = 0x0800, // [4 queries]: what sums are relative to
     MX_SUMS = 0x0c00,  // [4 queries]: sums of exponentials, four keys' apart
     MX_FACTORS = 0x0e00,
-    MX_LARGEST = 0x1000, // [4 queries]: largest and smallest integer of four keys' lanes
     MX_Q = 0x2000,
-    MX_P = 0x3000,
-    MX_K = 0x4000,
+    MX_K = 0x4000, // or the first half of either
     MX_MASK = 0x6000,
-    MX_V = 0x8000,
-    MX_OUT = 0xa000,
-    MX_S = 0xc000,
-    MX_O = 0xe000,
+    MX_V = 0x8000, // or the second half
     MX_RAW = MX_K, // q as it comes
-    MX_RAW_ROWS = MX_UNITS * MX_UNIT,
+};
+struct mx_layout {
+    int halves; // of a head
+    int32_t p, s, o;
+    int32_t e;       // what is added to bits of p, when they are made
+    int32_t largest; // [4 queries]: largest and smallest integer of four keys' lanes
+    int32_t out;     // when all keys are done
+    bool in_mask;    // e and largest are where the mask was, which is then given back later
+};
+static const struct mx_layout mx_layouts[] = {
+    {1, .p = 0x3000, .s = 0xc000, .o = 0xe000, .e = 0xa000, .largest = 0x1000, .out = 0xc000},
+    {2, .p = 0x1000, .s = 0xa000, .o = 0xc000, .e = 0x6000, .largest = 0x7000, .out = 0x8000,
+     .in_mask = true},
 };
 
 enum {
@@ -71,33 +87,58 @@ enum {
     MX_PARAM_MASK,      // of the first unit's queries; 0: there is none
     MX_PARAM_MASK_WRAP, // from the last four queries of a unit to the first of the next 8 keys
     MX_PARAM_MASK_NEXT, // from the first unit's to the second's
-    MX_PARAM_SCALE,
+    MX_PARAM_SCALE,     // of q: two pieces, each twice in a word
+    MX_PARAM_SCALE_REST,
+    MX_PARAM_OUT_UP, // added to the bits of the inverse of sums
     MX_PARAM_TOLD,
     MX_NOW_ITEMS = MX_PARAM_TOLD,
     MX_NOW_BLOCKS, // that are left
     MX_NOW_SEEN,   // 0: all keys of this block are masked away; AT_SEEN_ALL: none is
     MX_NOW_SUMS,   // 0: nothing was summed up yet
     MX_NOW_RAISED, // not 0: factors are not all 1
+    MX_NOW_TRIED,  // not 0: what sums are relative to is as it has to be for this block
     MX_PARAM_COUNT,
 };
 _Static_assert(4 * MX_PARAM_COUNT <= (AT_SLOT_PARAMS_END - AT_SLOT_PARAMS) * 32, "they fit");
 
-enum status mx_program(enum aie_arch arch, struct at_code * out, struct error * err);
+// The first 8 bits of a number; and these twice in a word, as bf16.
+float mx_bf16(float v);
+uint32_t mx_twice(float v);
 
-// ---- plan and stream (attention-matrix-array.c) ----
+// The program for heads of so many halves.
+enum status mx_program(enum aie_arch arch, int halves, struct at_code * out, struct error * err);
+
+// ---- plan, descriptors of cores, parameters (attention-matrix-array.c) ----
 
 // Makes a plan of a shape whose operands were checked; false: there is none. About how many cycles
 // it takes.
 bool mx_plan(const struct kernel_spec * spec, struct at_plan * p);
 uint64_t mx_cycles(const struct kernel_spec * spec, const struct at_plan * p);
 
-struct mx_bds { // numbers of a core's descriptors; of a block, and of the last one
-    int q, out, k[2], v[2], mask[2];
+static inline int mx_halves(const struct at_plan * p) {
+    return (int) (p->dk / MX_DIM);
+}
+static inline const struct mx_layout * mx_layout_of(const struct at_plan * p) {
+    return &mx_layouts[mx_halves(p) - 1];
+}
+
+// Numbers of a core's descriptors; of a block, and of the last one. With halves k and v are k's,
+// and then v's come. q: what cores have of it, if it is not one.
+struct mx_bds {
+    int q[AT_CORES], out, k[2], v[2], v_halves[2][2], mask[2];
 };
 void mx_write_core_bds(const struct flow * f, struct flow_tile at, const struct at_plan * p,
-                       int rows, const struct mx_bds * bds);
+                       int core, const struct mx_bds * bds);
 void mx_write_params(const struct flow * f, struct flow_tile at, const struct kernel_spec * spec,
                      const struct at_plan * p, int core, uint32_t items);
+
+// ---- routes and the stream (attention-matrix-stream.c) ----
+
+enum { MX_MEM_LOCKS = 4 }; // of a memtile
+extern const uint8_t mx_mem_locks[MX_MEM_LOCKS];
+void mx_route(struct array * a, int col);
+enum status mx_stream(const struct kernel_spec * spec, const struct at_plan * p, uint32_t ** insts,
+                      size_t * n_words, struct error * err);
 
 // ---- both products (aie2-matrix.c) ----
 
@@ -120,4 +161,7 @@ struct mx_registers {
 };
 void mx_product_at(struct asm_program * p, const struct mx_registers * r,
                    const struct mx_product * of);
+// Behind a product that differs in addresses alone.
+void mx_product_again(struct asm_program * p, const struct mx_registers * r,
+                      const struct mx_product * of);
 void mx_product_loop(struct asm_program * p, const struct mx_registers * r, struct asm_reg trips);

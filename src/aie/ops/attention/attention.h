@@ -230,6 +230,14 @@ static inline int at_core_rows(const struct at_plan * p, int core) {
     return rest < 0 ? 0 : rest < p->core_rows ? rest : p->core_rows;
 }
 
+// ---- descriptors ----
+
+// Rows of so many words, `apart` words from one to the next. Rows that lie one behind the other
+// become one run.
+struct array_bd;
+void at_set_rows(struct array_bd * bd, uint32_t rows, uint32_t words, uint32_t apart);
+uint32_t at_step_words(const struct tensor * t, int dim);
+
 // ---- the family ----
 
 struct aie_plan;
@@ -239,5 +247,6 @@ enum status attention_stream(const struct aie_plan * p, uint32_t ** insts, size_
                              struct error * err);
 enum status attention_image(const struct aie_program * of, enum aie_arch arch,
                             struct array_program * out, struct error * err);
-enum status attention_pdi(enum aie_arch arch, int columns, const struct array_program * program,
-                          uint8_t ** pdi, size_t * size, struct error * err);
+enum status attention_pdi(const struct aie_program * of, enum aie_arch arch, int columns,
+                          const struct array_program * program, uint8_t ** pdi, size_t * size,
+                          struct error * err);

@@ -74,18 +74,19 @@ enum status convert_plan(struct aie_plan * p, struct error * err) {
     if (spec->n_inputs != 1) {
         return error_set(err, ST_INVALID, "convert takes one input, %d given", spec->n_inputs);
     }
-    if (spec->params[0] > CV_HI_MANY) {
+    if (spec->params[0] > CV_HI_STORED) {
         return error_set(err, ST_INVALID, "convert knows no layout %u", spec->params[0]);
     }
     enum status st = check_tensors(spec, err);
-    if (st == ST_OK && spec->params[0] == CV_HI_MANY && !convert_is_many(spec)) {
+    if (st == ST_OK && spec->params[0] >= CV_HI_MANY && !convert_is_many(spec)) {
         return error_set(err, ST_UNSUPPORTED,
                          "where products of many rows are, numbers of f32 become bf16 that follow "
                          "each other, an even number and at least %d of them",
                          2 * CV_CHUNK);
     }
     st = st == ST_OK ? convert_plan_make(spec, &p->of.convert, err) : st;
-    p->program = convert_is_many(spec)
+    p->program = spec->params[0] == CV_HI_STORED ? &aie_programs[AIE_PROGRAM_GEMM_STORED]
+                 : convert_is_many(spec)
                      ? aie_program_for(spec->arch, AIE_LAYOUT_GEMM, spec->op, DTYPE_BF16, false)
                      : &aie_programs[AIE_PROGRAM_DECODER];
     return st;

@@ -24,7 +24,7 @@ enum {
     MEM_BD_IN = ARRAY_MEM_BD_ODD, // the one that goes out behind it
     SHIM_BD_IN = 0,
     SHIM_BD_OUT = 1,
-    CORE_BD_IN = CORE_BDS, // of a core; gemm's stay as they are
+    CORE_BD_IN = CORE_BDS, // of a core; behind gemm's
     CORE_BD_OUT,
 };
 
@@ -37,9 +37,12 @@ bool convert_is_many(const struct kernel_spec * spec) {
     const struct tensor *in = &spec->inputs[0], *out = &spec->output;
     const struct mm_type * t = mm_type(spec->arch, DTYPE_BF16);
     int64_t all = tensor_elements(in);
-    bool fits = spec->params[0] == CV_HI_MANY ? all >= 2 * CHUNK && all % 2 == 0
-                                              : spec->params[0] == CV_HI && all >= LEAST &&
-                                                    all % (2 * CHUNK * ops_columns(spec)) == 0;
+    bool stored = spec->params[0] == CV_HI_STORED;
+    t = stored ? mm_shared_type(spec->arch, true) : t;
+    bool fits = stored || spec->params[0] == CV_HI_MANY
+                    ? all >= 2 * CHUNK && all % 2 == 0
+                    : spec->params[0] == CV_HI && all >= LEAST &&
+                          all % (2 * CHUNK * ops_columns(spec)) == 0;
     return t && mm_has_tasks(t) && fits && in->dtype == DTYPE_F32 && tensor_is_contiguous(in) &&
            tensor_is_contiguous(out) && all == tensor_elements(out) &&
            chunks_of(spec) <= MOST_CHUNKS;

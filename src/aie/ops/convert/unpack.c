@@ -90,7 +90,7 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
     return ST_OK;
 }
 
-// Of a core at a time; whole panels.
+// Rows that a core takes at a time: whole panels.
 static int64_t rows_of(const struct unpack_plan * u) {
     int64_t panel = u->panel.rows ? u->panel.rows : 1;
     return ops_parts(ops_parts(u->all, u->groups * u->columns), panel) * panel;
@@ -161,7 +161,7 @@ enum status unpack_plan(struct aie_plan * p, struct error * err) {
 
 // ---- one column ----
 
-// Of as many units as there are working cores, a core takes one.
+// Working cores take turns: out of as many units as there are cores each takes one.
 static void write_turns(const struct flow * f, struct flow_tile at, const struct unpack_plan * u,
                         int turn) {
     const struct mm_plan * b = &u->blocks;

@@ -17,7 +17,7 @@ struct wide {
     struct asm_reg acc, x;
 };
 
-// Of a result: a value for each half, or with bf16 a vector that is stored as it is.
+// A result: a value for each half, or with bf16 a vector that is stored as it is.
 struct wide_out {
     struct val half[WIDE_VALUES];
     bool whole;

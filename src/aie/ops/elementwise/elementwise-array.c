@@ -87,9 +87,9 @@ static struct array_bd shim_bd(const struct plan_walk * walk, int next) {
                              .iteration_step = walk->repeat_step};
 }
 
-// Of b, where it repeats: one descriptor, repeated, as long as a task may be; else equal ones in a
-// chain, the chain repeated, and once more its tail for the rest. To write one and to patch its
-// address takes the instruction stream longer than most rows do.
+// Descriptors of b, where it repeats: one that is repeated, as far as a task allows; else a chain
+// of equal ones, which is repeated, and its tail once more for the rest. Writing a descriptor and
+// patching its address takes the instruction stream longer than most rows take.
 static int chain_of(const struct plan_piece * piece) {
     return piece->mode == PLAN_PERIOD
                ? (int) ((piece->rows + ARRAY_MAX_REPEAT - 1) / ARRAY_MAX_REPEAT)
@@ -251,6 +251,11 @@ static uint32_t chunk_words(uint32_t words, uint32_t cores, uint32_t trip) {
     return words < chunk ? words : chunk;
 }
 
+// Whole rows of pairs whose halves lie apart, each brought together by itself.
+static uint32_t whole_rows(uint32_t chunk, uint32_t row) {
+    return chunk > row ? chunk / row * row : row;
+}
+
 static uint32_t trip_words(const struct aie_plan * p) {
     return (uint32_t) ew_trip_words(p->of.elementwise.program, p->spec.arch, p->spec.op);
 }
@@ -290,11 +295,16 @@ static struct spread spread_of(const struct aie_plan * p, const struct plan_piec
                        .way = way,
                        .first = crew->mixed ? MIXED_ELEMENTWISE : spread_first(way, crew->cores)};
     uint32_t chunk = chunk_words(piece->words, (uint32_t) crew->cores, trip);
+    uint32_t half = p->of.elementwise.half;
+    chunk = half ? whole_rows(chunk, 2 * half) : chunk;
     for (int i = 0; i < SPREAD_STREAMS; i++) {
         if (i != SPREAD_B || (has_b && !splat)) {
             s.streams[i].full = piece->words / chunk;
             s.streams[i].chunk = chunk;
             s.streams[i].last = piece->words % chunk;
+        }
+        if (half && i != SPREAD_B) {
+            s.streams[i].layout = (struct flow_layout){{half, 2}, {2, 1, 2 * half}};
         }
     }
     s.word = (struct spread_word){.there = has_b && splat,

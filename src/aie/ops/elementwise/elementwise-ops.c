@@ -31,6 +31,7 @@ static const struct ew_op floats[] = {
         .cast = true, .from = DTYPE_##from_, .to = DTYPE_##to_                                     \
     }
     {.op = KERNEL_OP_ROTATE, .types = EW_FLOATS, .unroll = 1, .fn = ew_rotate, .only_f32 = true},
+    {.op = KERNEL_OP_WEIGHTED_SUM, .types = EW_FLOATS, .unroll = 2, .fn = ew_mul, .only_f32 = true},
     CAST(TO_F16, F32, F16, 1),
     CAST(TO_BF16, F32, BF16, 2),
     CAST(FROM_F16, F16, F32, 1),

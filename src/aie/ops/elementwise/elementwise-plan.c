@@ -11,6 +11,9 @@
 //
 // Tensors with gaps (halves of rows, views) keep their dimensions, each with a stride for every
 // operand; as many of the inner ones as a descriptor can walk make up a run.
+//
+// Memory takes a run of one word as long as one of dozens. So numbers whose partner lies half a row
+// away are walked half by half, and a core's descriptors bring them together.
 #include "elementwise-plan.h"
 
 #include <assert.h>
@@ -21,6 +24,8 @@ enum {
     MAX_PIECE_WORDS = 512 * EW_CHUNK_WORDS, // what one column's queues hold at once, beside a word
     MIN_PIECE_WORDS = 64,
     MAX_PERIOD_ROWS = PLAN_PERIOD_BDS * 256,
+    MAX_HALF = 255,   // what a core's descriptor counts in its innermost dimensions
+    HALVES_LEVEL = 2, // of dims, behind the pair and its row: no piece begins within a row
 };
 
 static enum status too_many_runs(int64_t runs, struct error * err) {
@@ -158,6 +163,19 @@ static int nest(const struct tensor * const t[EW_OPERANDS], bool splat,
     return n;
 }
 
+// The walk of an operand over the inner dimensions, half by half where there are halves.
+static bool walk_of(const struct ew_plan * plan, const struct plan_dim * dims, int n, int operand,
+                    struct plan_walk * out) {
+    struct plan_dim turned[PLAN_DIMS];
+    bool turns = plan->half && operand != PLAN_B;
+    if (turns) {
+        memcpy(turned, dims, sizeof turned);
+        turned[0] = dims[1];
+        turned[1] = dims[0];
+    }
+    return plan_walk_make(turns ? turned : dims, n, operand, out);
+}
+
 // How far along dims[level] one piece can go: 0 when not even one step.
 static int64_t piece_limit(const struct ew_plan * plan, int level, int n_operands) {
     int64_t inner = 1;
@@ -181,7 +199,7 @@ static int64_t piece_limit(const struct ew_plan * plan, int level, int n_operand
         bool fits = true;
         for (int o = 0; o < EW_OPERANDS; o++) {
             bool walks = o != PLAN_B || (n_operands > 2 && plan->mode != PLAN_SPLAT);
-            fits = fits && (!walks || plan_walk_make(dims, level + 1, o, &(struct plan_walk){0}));
+            fits = fits && (!walks || walk_of(plan, dims, level + 1, o, &(struct plan_walk){0}));
         }
         if (fits) {
             return limit;
@@ -194,7 +212,8 @@ static int64_t piece_limit(const struct ew_plan * plan, int level, int n_operand
 static enum status choose_level(struct ew_plan * plan, int n, int n_operands, int columns,
                                 struct error * err) {
     int64_t runs = 1, best = 0;
-    for (int level = n - 1; level >= 0 && runs <= MAX_RUNS && best < columns; level--) {
+    int least = plan->half ? HALVES_LEVEL : 0;
+    for (int level = n - 1; level >= least && runs <= MAX_RUNS && best < columns; level--) {
         int64_t limit = piece_limit(plan, level, n_operands);
         int64_t pieces = runs * plan->dims[level].extent;
         if (limit && pieces > best) {
@@ -215,6 +234,17 @@ static enum status choose_level(struct ew_plan * plan, int n, int n_operands, in
     return ST_OK;
 }
 
+// Words between the halves of ROTATE's pairs; 0: they lie side by side, or too far apart.
+static uint32_t half_of(const struct kernel_spec * spec, const struct plan_dim * dims) {
+    int64_t half = dims[1].extent;
+    bool lie = spec->op == KERNEL_OP_ROTATE && dims[0].extent == 2 && half <= MAX_HALF &&
+               2 * half <= EW_CHUNK_WORDS && spec->inputs[1].ne[1] == half;
+    for (int o = PLAN_A; o <= PLAN_OUT; o += PLAN_OUT - PLAN_A) {
+        lie = lie && dims[0].stride[o] == 4 * half && dims[1].stride[o] == 4;
+    }
+    return lie ? (uint32_t) half : 0;
+}
+
 static enum status plan_strided(const struct kernel_spec * spec, const struct tensor * b,
                                 struct ew_plan * plan, struct error * err) {
     const struct tensor *a = &spec->inputs[0], *out = &spec->output;
@@ -231,7 +261,18 @@ static enum status plan_strided(const struct kernel_spec * spec, const struct te
     if (n == 0) { // one word
         plan->dims[n++] = (struct plan_dim){1, {4, 4, 4}};
     }
-    return n < 0 ? ST_UNSUPPORTED : choose_level(plan, n, n_operands, ops_columns(spec), err);
+    if (n < 0) {
+        return ST_UNSUPPORTED;
+    }
+    plan->half = n > 1 ? half_of(spec, plan->dims) : 0;
+    if (plan->half && n == HALVES_LEVEL) { // one row
+        plan->dims[n++] = (struct plan_dim){1, {4, 4, 4}};
+    }
+    if (plan->half && choose_level(plan, n, n_operands, ops_columns(spec), NULL) == ST_OK) {
+        return ST_OK;
+    }
+    plan->half = 0;
+    return choose_level(plan, n, n_operands, ops_columns(spec), err);
 }
 
 enum status ew_plan_make(const struct kernel_spec * spec, struct ew_plan * plan,
@@ -355,7 +396,7 @@ static int64_t next_strided(const struct ew_plan * plan, const int64_t at[EW_OPE
             continue;
         }
         out->walk[o].offset = (uint32_t) offset;
-        bool fits = plan_walk_make(dims, plan->level + 1, o, &out->walk[o]);
+        bool fits = walk_of(plan, dims, plan->level + 1, o, &out->walk[o]);
         assert(fits || o == PLAN_B); // b may be what an op with one input does not have
         (void) fits;
     }

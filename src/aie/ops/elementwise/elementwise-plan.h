@@ -45,12 +45,15 @@ struct ew_plan {
     struct plan_dim dims[PLAN_DIMS];
     int level;
     int64_t piece_limit; // of dims[level] in one piece
+    // Pairs of ROTATE whose halves lie so many words apart: as they lie they come to a core, and
+    // are brought together in its memory. 0: a run goes pair by pair, or there are none.
+    uint32_t half;
     // Words by which each piece of one long run is shorter than the one before, for its column is
     // told later.
     int64_t lead;
     int cores; // that share a piece; 0: one
     int ways;  // pieces that are told together, and so have one length; 0: one
-    // Who works, and the program that has the op's loop: among the decoder's, or alone.
+    // The cores that work, and the program with the op's loop: the decoder's, or one of its own.
     struct spread_crew crew;
     const struct aie_program * program;
 };

@@ -7,6 +7,7 @@
 #include "elementwise-ops.h"
 
 #include "aie/ops/lanes/aie2p-wide.h"
+#include "aie/ops/lanes/math.h"
 #include "aie/verbs/verbs.h"
 
 #include <string.h>
@@ -417,12 +418,78 @@ static void keep_constants(struct program * w, const struct ew_op * e, int unrol
     }
 }
 
+// ---- rows by their weights ----
+
+// A chunk of a is so many parts of rows, one behind the other, and one of b their weights: each
+// part times its weight is added to the results, which begin as zeros. So a number is rounded as it
+// is by MUL and the ADDs behind it. A weight stands in all lanes behind those that came.
+enum { WEIGHT_SLOT = EW_CHUNK_BYTES / 2 };
+
+static void spread_weight(struct program * w, struct asm_reg address, struct asm_reg slot) {
+    struct asm_program * p = w->p;
+    struct asm_reg value = asm_local(p, ASM_R), x = asm_local(p, ASM_X);
+    copy(w, w->pb, address);
+    emit_load_scalar(p, MEM_B, LANE_32, A_REG(value), w->pb, 0);
+    copy(w, w->pb, slot);
+    emit_splat(p, LANE_32, x, value);
+    for (int at = 0; at < lanes_step(asm_target(p)->arch, DTYPE_F32, false);
+         at += asm_target(p)->vector_bytes / 2) {
+        emit_store_next(p, MEM_B, asm_half(x, 0), w->pb);
+    }
+    copy(w, w->pb, slot);
+}
+
+static void weigh_trip(struct program * w, int unroll) {
+    struct lanes * l = &w->lanes;
+    const int32_t step = lanes_step(asm_target(w->p)->arch, l->dtype, false);
+    struct val sums[2];
+    for (int i = 0; i < unroll; i++) {
+        struct val a = lanes_load(l, w->pa, MEM_A, false), b = lanes_load_at(l, w->pb, 0, MEM_B);
+        struct val sum = lanes_load_at(l, w->pout, i * step, MEM_OUT);
+        sums[i] = f_add(l, sum, f_mul(l, a, b));
+    }
+    for (int i = 0; i < unroll; i++) {
+        lanes_store(l, sums[i], w->pout, MEM_OUT, false);
+    }
+}
+
+static void write_weigh(struct program * w, int unroll) {
+    struct asm_program * p = w->p;
+    struct asm_reg left = w->splat_b, weight = w->splat_byte; // no b is spread in such a run
+    int part = asm_label_new(p);
+    lanes_set_fast(&w->lanes, false);
+    set(w, w->pb, w->memory + EW_PARAMS);
+    emit_load_word(p, MEM_PARAMS, left, w->pb, 4 * EW_PARAM_ARGS);
+    copy(w, weight, w->b);
+    asm_loop_begin(p, w->trips);
+    for (int i = 0; i < unroll; i++) {
+        lanes_store(&w->lanes, k_bits(&w->lanes, 0), w->pout, MEM_OUT, false);
+    }
+    asm_loop_end(p);
+    asm_label(p, part);
+    struct asm_reg slot = asm_local(p, ASM_R), behind = asm_local(p, ASM_R);
+    set(w, behind, WEIGHT_SLOT);
+    emit_alu(p, AIE_BASIC_ADD, slot, w->b, behind);
+    spread_weight(w, weight, slot);
+    emit_add_small(p, weight, weight, 4);
+    emit_add_small(p, left, left, -1);
+    copy(w, w->pout, w->out);
+    asm_loop_begin(p, w->trips);
+    weigh_trip(w, unroll);
+    asm_loop_end(p);
+    asm_jump_if_nonzero(p, left, part);
+}
+
 // Long vals take the more registers the longer their loads and products are on their way: their
 // loops are late ones.
 static void write_loop(struct program * w, const struct ew_loop * loop) {
     const enum aie_arch arch = asm_target(w->p)->arch;
     const enum dtype t = w->lanes.dtype;
     int unroll = ew_unroll(loop->op, arch, t, w->exact);
+    if (loop->op->op == KERNEL_OP_WEIGHTED_SUM) {
+        write_weigh(w, unroll);
+        return;
+    }
     lanes_set_vectors(&w->lanes,
                       !loop->stage && ew_is_doubled(loop->op, arch, t, w->exact) ? unroll : 1);
     lanes_set_fast(&w->lanes, ew_fast(loop->op, t, w->exact));
@@ -513,6 +580,16 @@ static void copy_constants(struct program * w) {
     asm_loop_end(w->p);
 }
 
+static bool casts_f16(const struct program * w) {
+    for (int i = 0; i < w->n_loops; i++) {
+        const struct ew_op * e = w->loops[i].op;
+        if (e->cast && (e->from == DTYPE_F16 || e->to == DTYPE_F16)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void write_program(struct program * w, enum dtype t) {
     struct asm_reg * const scalars[] = {&w->chunks,   &w->trips,   &w->trips_last, &w->op,
                                         &w->stream_b, &w->splat_b, &w->splat_byte, &w->a,
@@ -530,12 +607,8 @@ static void write_program(struct program * w, enum dtype t) {
     }
     w->pool_at = w->staged ? EW_POOL_BEHIND : EW_POOL;
     lanes_begin(&w->lanes, w->p, t, false, page_address(w, 0));
-    for (int i = 0; i < w->n_loops; i++) {
-        const struct ew_op * e = w->loops[i].op;
-        if (e->cast && (e->from == DTYPE_F16 || e->to == DTYPE_F16)) {
-            lanes_begin_f16(&w->lanes);
-            break;
-        }
+    if (casts_f16(w)) {
+        lanes_begin_f16(&w->lanes);
     }
     emit_spill_to(w->p, MEM_SPILLS, w->memory + EW_SPILLS, 64);
     set(w, w->other, EW_CHUNK_BYTES);

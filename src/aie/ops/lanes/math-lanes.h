@@ -8,7 +8,6 @@
 enum {
     F32_INF = 0x7f800000,
     F32_NAN = 0x7fc00000,
-    F32_MAGNITUDE = 0x7fffffff,
     F32_EXPONENT = 0x7f800000,
     F32_FRACTION = 0x007fffff,
     F32_NORMAL = 0x00800000, // the smallest normal; also 1 in the exponent

@@ -116,10 +116,6 @@ struct val f_div(struct lanes * l, struct val a, struct val b) {
     return m_quotient(l, m_divide_by_unit(l, m_fraction(l, a), divisor), a, b);
 }
 
-struct val f_recip(struct lanes * l, struct val a) {
-    return f_div(l, k_float(l, 1), a);
-}
-
 // ---- roots ----
 
 struct val f_sqrt(struct lanes * l, struct val x) {

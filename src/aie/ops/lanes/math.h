@@ -10,7 +10,6 @@
 // a * b and a / b with infinities and NaNs as IEEE 754 has them.
 struct val f_times(struct lanes * l, struct val a, struct val b);
 struct val f_div(struct lanes * l, struct val a, struct val b);
-struct val f_recip(struct lanes * l, struct val a);
 
 struct val f_log(struct lanes * l, struct val x);
 struct val f_sqrt(struct lanes * l, struct val x);

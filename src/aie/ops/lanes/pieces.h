@@ -13,7 +13,7 @@ enum { PIECES_MAX = 4, NO_PIECE_AT = PIECES_MAX };
 // known of them is kept, for products that need not be made. A constant is loaded where it is used.
 struct pair {
     struct asm_reg x[2];
-    // Of two vectors:
+    // For each of two vectors:
     bool is_constant[2];
     float constant[2];
     bool none; // the second is zero

@@ -34,7 +34,7 @@ enum {
     SHUFFLE_T16_4X4 = 39, // in each half
 };
 
-enum { CONFIG_BF16 = 28, CONFIG_I8 = 0x308, CONFIG_I16 = 0x33a, CONFIG_FIRST = 1 };
+enum { CONFIG_BF16 = 28, CONFIG_I8 = 0x308, CONFIG_I16 = 0x33a };
 
 static uint32_t mm_block_config(const struct mm_type * t) {
     return t->in == DTYPE_BF16 ? CONFIG_BF16 : t->in == DTYPE_I8 ? CONFIG_I8 : CONFIG_I16;

@@ -426,7 +426,8 @@ const struct mm_type mm_aie2p_types[MM_TYPES] = {
      .gemm_unpacks = true},
     {DTYPE_I16, DTYPE_I32, 2, 4, 32, 16, 8, 16, 16, 16, 16, .trip_bundles = 128},
     {DTYPE_I8, DTYPE_I32, 1, 8, 16, 16, 8, 16, 16, 16, 16, .trip_bundles = 64},
-    {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 16, 8, 16, 16, 16, 16, 32, .shared = true},
+    {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 16, 8, 16, 8, 16, 8, 32, .shared = true},
+    {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 16, 8, 16, 8, 16, 8, 32, .shared = true, .stored = true},
 };
 
 const struct mm_machine mm_aie2p = {

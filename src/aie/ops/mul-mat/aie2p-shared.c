@@ -2,12 +2,15 @@
 // an exponent, each has seven bits and a sign of its own; 8 n by 8 m of 8 k are one multiplication,
 // 512 products a cycle where bf16 has 64.
 //
-// Slices come as bf16, all k of 16 rows one behind the other: [k-block][row][8 k]. First each is
-// made blocks, in its place: 64 numbers, 8 k of 8 rows, become 72 bytes, mantissas before
-// exponents. These only the fifos load and store in one go, blocks that follow each other; eight of
-// them are nine lines of 64 bytes, so that a fifo is empty again behind every eight. A trip then
-// multiplies 16 n by 16 m over all k of the slice, in four accumulators; x begins anew in each, y
-// goes on.
+// Slices come as bf16, all k of a group of rows one behind the other, 16 of x and 8 of y:
+// [k-block][row][8 k]. First each is made blocks, in its place: 64 numbers, 8 k of 8 rows, become
+// 72 bytes, mantissas before exponents. These only the fifos load and store in one go, blocks that
+// follow each other; eight of them are nine lines of 64 bytes, so that a fifo is empty again behind
+// every eight. A trip then multiplies 16 n by 8 m over all k of the slice, in two accumulators; x
+// begins anew in each until y has been gone through. There are five accumulators: with two a trip
+// the next one's come from the tile, and the last one's go there, while it multiplies, which with
+// four they could not. A sum wants three bundles, so two of them leave the multiplier idle in each
+// third.
 //
 // The fifos' pointers are p0, p1 and p2, their levels r24, r25 and r26.
 #include "mul-mat.h"
@@ -18,6 +21,10 @@
 enum { MEM_C_IN = 1, MEM_X, MEM_Y, MEM_C_OUT, MEM_X_OUT, MEM_Y_OUT };
 enum { CONFIG = 0x30c, NEAREST_EVEN = 12 };
 enum { VECTOR = 64, BLOCK = 72, EIGHT = 8, LEVELS = 24, LEVEL_OUT = 26 };
+enum { ACCS = 2 }; // of a trip: 8 n by 8 m each
+
+#define WALK(n) A_FIXED(AIE_REG(AIE_D, (n)))
+enum { WALK_X = 4, WALK_Y = 5 }; // of the address generators, from trip to trip
 
 static uint32_t config(const struct mm_type * t) {
     (void) t;
@@ -40,12 +47,10 @@ static void reserve(struct mm_block * b, struct asm_program * p) {
 }
 
 static void begin(struct mm_block * b, struct asm_program * p, const struct mm_type * t) {
-    struct asm_reg * const scalars[] = {&b->conf,      &b->first, &b->counts[0],
-                                        &b->counts[1], &b->left,  &b->pairs};
-    for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
+    struct asm_reg * const scalars[] = {&b->conf, &b->first, &b->counts[0], &b->counts[1]};
+    for (int i = 0; i < 4; i++) {
         *scalars[i] = asm_global(p, ASM_MASK);
     }
-    b->row = asm_global(p, ASM_R);
     b->from[0] = asm_global(p, ASM_P);
     b->from[1] = asm_global(p, ASM_P);
     b->to[0] = asm_global(p, ASM_P);
@@ -84,12 +89,12 @@ static void make_blocks(struct mm_block * b, struct asm_reg at, struct asm_reg c
     asm_loop_end(p);
 }
 
-// Two blocks of one k: 16 rows. Every eight begin with a line in the fifo.
-static void load(struct mm_block * b, const int ops[2], int memory, struct asm_reg pointer, int k,
-                 struct asm_reg to[2]) {
-    for (int i = 0; i < 2; i++) {
+// Blocks that follow each other. Every eight begin with a line in the fifo.
+static void load(struct mm_block * b, const int ops[2], int memory, struct asm_reg pointer,
+                 int first, int n, struct asm_reg * to) {
+    for (int i = 0; i < n; i++) {
         to[i] = asm_local(b->p, ASM_EX);
-        if ((2 * k + i) % EIGHT == 0) {
+        if ((first + i) % EIGHT == 0) {
             ASM_MEM(b->p, ops[0], memory, A_REG(pointer));
         }
         ASM_MEM(b->p, ops[1], memory, A_REG(to[i]), A_REG(pointer));
@@ -100,9 +105,8 @@ static void trip(struct mm_block * b, const struct mm_type * t) {
     static const int x_ops[2] = {AIE2P_VLDB_FILL_512, AIE2P_VLDB_POP_576_normal_pop};
     static const int y_ops[2] = {AIE2P_VLDA_FILL_512, AIE2P_VLDA_POP_576_normal_pop};
     struct asm_program * p = b->p;
-    struct asm_reg acc[4];
-    emit_copy(p, b->x, b->row);
-    for (int i = 0; i < 4; i++) {
+    struct asm_reg acc[ACCS];
+    for (int i = 0; i < ACCS; i++) {
         acc[i] = asm_local(p, ASM_BM);
         for (int quarter = 0; quarter < 4; quarter++) {
             ASM_MEM(p, AIE2P_VLDA_dmx_lda_bm_pstm_nrm_imm, MEM_C_IN,
@@ -110,15 +114,18 @@ static void trip(struct mm_block * b, const struct mm_type * t) {
         }
     }
     for (int k = 0; k < t->slice_blocks; k++) {
-        struct asm_reg x[2], y[2];
-        load(b, x_ops, MEM_X, b->x, k, x);
-        load(b, y_ops, MEM_Y, b->y, k, y);
-        for (int i = 0; i < 4; i++) { // y's block i / 2 with x's block i % 2
+        struct asm_reg x[ACCS], y;
+        load(b, x_ops, MEM_X, b->x, ACCS * k, ACCS, x);
+        load(b, y_ops, MEM_Y, b->y, k, 1, &y);
+        for (int i = 0; i < ACCS; i++) {
             ASM(p, AIE2P_VMAC_f_vmac_bfp_vmul_bfp_core_EX_EX, A_REG(acc[i]), A_REG(acc[i]),
-                A_REG(x[i % 2]), A_REG(y[i / 2]), A_REG(k ? b->conf : b->first));
+                A_REG(x[i]), A_REG(y), A_REG(k ? b->conf : b->first));
         }
     }
-    for (int i = 0; i < 4; i++) {
+    // x again from its group's first block, or on to the next group; y from the first group's
+    ASM(p, AIE2P_PADDB_2D, A_REG(b->x), WALK(WALK_X));
+    ASM(p, AIE2P_PADDA_2D, A_REG(b->y), WALK(WALK_Y));
+    for (int i = 0; i < ACCS; i++) {
         for (int quarter = 0; quarter < 4; quarter++) {
             ASM_MEM(p, AIE2P_VST_dmx_sts_bm_pstm_nrm_imm, MEM_C_OUT, A_REG(b->to[0]),
                     A_REG(asm_quarter(acc[i], quarter)), A_IMM(VECTOR));
@@ -128,26 +135,17 @@ static void trip(struct mm_block * b, const struct mm_type * t) {
 
 static void slice(struct mm_block * b, const struct mm_type * t, const struct mm_at * at) {
     struct asm_program * p = b->p;
-    int row = asm_label_new(p);
     make_blocks(b, at->x, b->counts[0], MEM_X, MEM_X_OUT);
-    make_blocks(b, at->y, b->counts[1], MEM_Y, MEM_Y_OUT);
-    struct asm_reg half = asm_local(p, ASM_R);
-    emit_set_small(p, half, -1);
-    emit_alu(p, AIE_BASIC_SHIFT, b->left, b->counts[0], half); // 16 rows are two trips of above
-    emit_alu(p, AIE_BASIC_SHIFT, b->pairs, b->counts[1], half);
-    emit_copy(p, b->row, at->x);
+    if (!t->stored) {
+        make_blocks(b, at->y, b->counts[1], MEM_Y, MEM_Y_OUT);
+    }
     emit_copy(p, b->from[0], at->c);
     emit_copy(p, b->to[0], at->c);
-    asm_label(p, row);
+    emit_copy(p, b->x, at->x);
     emit_copy(p, b->y, at->y);
-    asm_loop_begin(p, b->pairs);
+    asm_loop_begin(p, at->trips);
     trip(b, t);
     asm_loop_end(p);
-    struct asm_reg further = asm_local(p, ASM_R);
-    emit_set(p, further, 2 * t->slice_blocks * BLOCK);
-    emit_alu(p, AIE_BASIC_ADD, b->row, b->row, further);
-    emit_add_small(p, b->left, b->left, -1);
-    asm_jump_if_nonzero(p, b->left, row);
 }
 
 const struct mm_machine mm_aie2p_shared = {

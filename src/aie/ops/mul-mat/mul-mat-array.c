@@ -35,33 +35,15 @@ enum status mul_mat_plan(struct aie_plan * p, struct error * err) {
         enum aie_layout layout = plan->is_vector ? AIE_LAYOUT_GEMV : AIE_LAYOUT_GEMM;
         p->program = is_mixed(plan)
                          ? &aie_programs[planes ? AIE_PROGRAM_DECODER_PLANES : AIE_PROGRAM_DECODER]
-                     : plan->wide
-                         ? &aie_programs[AIE_PROGRAM_GEMM_BLOCKS]
+                     : plan->wide ? &aie_programs[AIE_PROGRAM_GEMM_BLOCKS]
+                     : plan->t->stored
+                         ? &aie_programs[AIE_PROGRAM_GEMM_STORED]
                          : aie_program_for(p->spec.arch, layout, p->spec.op, plan->t->in, false);
     }
     return st;
 }
 
 // ---- configuration ----
-
-// An operation of the stream takes as long as a hundred bundles, and there are several for a core.
-static bool has_many(const struct mm_plan * p) {
-    return p->columns > MMP_CORE_ROWS_GEMM;
-}
-
-static bool is_whole(const struct mm_plan * p) {
-    return !p->is_vector && p->x_groups * p->t->x_group == MM_TILE &&
-           p->y_groups * p->t->y_group == MM_TILE;
-}
-
-static void standing_bds(struct array * a, const struct mm_plan * p, int col, int row) {
-    for (int bd = 0; bd < CORE_BDS && has_many(p); bd++) {
-        uint32_t words[6];
-        mm_core_bd(p->t, MM_TILE / p->t->x_group, MM_TILE / p->t->y_group, bd, words);
-        array_data(a, col, row, CORE_BD + 0x20 * (uint32_t) bd, (const uint8_t *) words,
-                   sizeof words);
-    }
-}
 
 static void route(struct array * a, int col, int row, int channel, int to_col, int to_row,
                   int to_channel) {
@@ -96,7 +78,9 @@ static void route_gemm(struct array * a, const struct mm_plan * p, int col, bool
 }
 
 static const struct mm_type * type_of(const struct aie_program * of, enum aie_arch arch) {
-    return of->code == AIE_CODE_GEMM_SHARED ? mm_shared_type(arch) : mm_type(arch, of->dtype);
+    bool stored = of->code == AIE_CODE_GEMM_STORED;
+    return stored || of->code == AIE_CODE_GEMM_SHARED ? mm_shared_type(arch, stored)
+                                                      : mm_type(arch, of->dtype);
 }
 
 enum status mul_mat_image(const struct aie_program * of, enum aie_arch arch,
@@ -124,15 +108,15 @@ enum status mul_mat_pdi(const struct aie_program * of, enum aie_arch arch, int c
                                 .columns = columns,
                                 .core_rows =
                                     columns < MMP_CORE_ROWS_GEMM ? columns : MMP_CORE_ROWS_GEMM};
+    const bool joins = of->code == AIE_CODE_GEMM || of->code == AIE_CODE_GEMM_STORED;
     struct array a;
     array_begin(&a, arch);
     for (int col = 0; col < any.columns; col++) {
         array_mem(&a, col, mm_mem_lock_init, MM_MEM_LOCKS);
         for (int i = 0; i < any.core_rows; i++) {
             array_core(&a, col, ARRAY_ROW_CORE + i, program);
-            standing_bds(&a, &any, col, ARRAY_ROW_CORE + i);
         }
-        route_gemm(&a, &any, col, of->code == AIE_CODE_GEMM && mm_has_tasks(any.t));
+        route_gemm(&a, &any, col, joins && mm_has_tasks(any.t));
     }
     return array_end(&a, pdi, size, err);
 }
@@ -203,8 +187,7 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
             mm_write_core_bd(d, at, CORE_BD_X);
         }
         int64_t slices = g->tiles * p->slices;
-        mm_push_pair(d, at, CORE_S2MM_QUEUE,
-                     (const int[]){d->core_bd + CORE_BD_Y, d->core_bd + CORE_BD_X},
+        mm_push_pair(d, at, CORE_S2MM_QUEUE, (const int[]){CORE_BD_Y, CORE_BD_X},
                      (const int64_t[]){slices / mm_slices_at_once(p), slices * mm_tiles_each(p)});
     }
 }
@@ -229,8 +212,7 @@ static void write_outputs(const struct design * d, int64_t i, const struct mm_st
             if (i == 0) {
                 mm_write_core_bd(d, at, CORE_BD_C);
             }
-            flow_push(&d->flow, at, CORE_MM2S_QUEUE, d->core_bd + CORE_BD_C,
-                      g->tiles * mm_tiles_each(p), false);
+            flow_push(&d->flow, at, CORE_MM2S_QUEUE, CORE_BD_C, g->tiles * mm_tiles_each(p), false);
         }
     }
 }
@@ -283,10 +265,6 @@ enum status mul_mat_stream(const struct aie_plan * p, uint32_t ** insts, size_t 
                        .flow = {.t = &t, .target = aie_target(p->spec.arch)},
                        .sheet = &sheet};
     d.ways = d.plan.is_vector ? &mm_gemv_ways : &mm_gemm_ways;
-    // Standing descriptors begin and end with ping: with an even number of tiles and slices.
-    bool many = has_many(&d.plan);
-    d.standing = many && is_whole(&d.plan) && all_tiles(&d) % 2 == 0;
-    d.core_bd = many && !d.standing ? CORE_BDS : 0;
     txn_begin(&t, p->columns, d.flow.target->device_generation);
     write_stream(&d);
     return txn_end(&t, insts, n_words, err);

@@ -89,17 +89,18 @@ static uint64_t short_pieces(int64_t k) {
 static uint64_t of_numbers(const struct kernel_spec * spec) {
     const struct aie_times * t = aie_times(spec->arch);
     const struct tensor * out = &spec->output;
-    enum dtype in = spec->inputs[0].dtype;
+    bool shared = spec->op == KERNEL_OP_MUL_MAT_SHARED; // also of i8, which are stored blocks
+    enum dtype in = shared ? DTYPE_BF16 : spec->inputs[0].dtype;
     uint64_t results = padded(out->ne[0]) * padded(out->ne[1]) * batches(spec);
-    uint64_t k = (uint64_t) (spec->inputs[0].ne[0] + EVEN_K - 1) / EVEN_K * EVEN_K;
+    uint64_t k = (uint64_t) (spec->inputs[1].ne[0] + EVEN_K - 1) / EVEN_K * EVEN_K;
     uint64_t macs = results * k /
                     (uint64_t) (in == DTYPE_I8    ? t->macs_i8
                                 : in == DTYPE_I16 ? t->macs_i16
                                                   : t->macs_bf16);
     uint64_t longer = 1;
-    if (k > CHAINED_K && (int64_t) k != spec->inputs[0].ne[0]) { // each piece ends in zeros
+    if (k > CHAINED_K && (int64_t) k != spec->inputs[1].ne[0]) { // each piece ends in zeros
         macs *= 3;
-        longer = short_pieces(spec->inputs[0].ne[0]);
+        longer = short_pieces(spec->inputs[1].ne[0]);
     }
     uint64_t moved =
         (bound_words(&spec->inputs[0]) + bound_words(&spec->inputs[1]) + bound_words(out)) /

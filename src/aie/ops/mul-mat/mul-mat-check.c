@@ -2,6 +2,8 @@
 // what does not fit memtiles and descriptors the plan finds out (mul-mat-plan.c).
 #include "mul-mat-plan.h"
 
+#include "kernel/shared.h"
+
 static enum status check_strides(const struct tensor * t, const char * name, struct error * err) {
     int size = dtype_size(t->dtype);
     bool whole = t->nb[0] == size || t->ne[0] == 1;
@@ -39,15 +41,37 @@ static enum status check_blocks(const struct kernel_spec * spec, struct error * 
                          (long long) b->ne[0], kernel_block_cut(kind));
     }
     struct kernel_panel panel = kernel_panel_of(spec);
+    // Rows may go on behind what is taken of them, by whole chunks.
     if (!kernel_panel_check(&panel, kind, a->ne[0], a->ne[1]) ||
-        (panel.rows && a->ne[1] > 1 && a->nb[1] != a->ne[0] * 4)) {
+        (panel.rows && a->ne[1] > 1 && (a->nb[1] < a->ne[0] * 4 || a->nb[1] % (panel.words * 4)))) {
         return error_set(err, ST_UNSUPPORTED,
                          "panels of %d rows and chunks of %d words do not fit %lld rows of %lld",
                          panel.rows, panel.words, (long long) a->ne[1], (long long) a->ne[0]);
     }
+    // What becomes block floats is pairs of q4_0, eight rows at a time.
+    if (kernel_blocks_are_shared(spec) &&
+        (kind != KERNEL_Q4_0 || !mm_shared_type(spec->arch, true) || b->dtype != DTYPE_BF16 ||
+         panel.pair <= 0 || a->ne[1] % SHARED_EIGHT || b->ne[0] % SHARED_SLICE)) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "block floats are made of q4_0 in panels, eight rows at a time");
+    }
     if (a->ne[0] != b->ne[0] / kernel_block_k(kind) * bytes / 4) {
         return error_set(err, ST_INVALID, "rows of %lld words are not %lld elements of %s",
                          (long long) a->ne[0], (long long) b->ne[0], kernel_block_name(kind));
+    }
+    return ST_OK;
+}
+
+// Stored block floats are groups of eight rows, one behind the other.
+static enum status check_stored(const struct kernel_spec * spec, struct error * err) {
+    const struct tensor *a = &spec->inputs[0], *b = &spec->inputs[1];
+    if (b->ne[0] % SHARED_SLICE || a->ne[0] != shared_row_bytes(b->ne[0]) ||
+        a->ne[1] % SHARED_EIGHT || a->nb[1] != a->ne[0]) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "%lld rows of %lld bytes are no block floats of %lld elements: rows come "
+                         "by %d, without gaps, elements by %d",
+                         (long long) a->ne[1], (long long) a->ne[0], (long long) b->ne[0],
+                         SHARED_EIGHT, SHARED_SLICE);
     }
     return ST_OK;
 }
@@ -65,7 +89,7 @@ enum status mm_check(const struct kernel_spec * spec, struct error * err) {
     const struct mm_type * t = mm_type_for(spec);
     bool b_fits =
         t && (b->dtype == t->in || (t->in == DTYPE_BF16 && b->dtype == DTYPE_F32 && !t->shared));
-    b_fits = b_fits && (!t->shared || a->dtype == t->in);
+    b_fits = b_fits && (!t->shared || t->stored || a->dtype == t->in);
     if (!b_fits || out->dtype != t->out) {
         return error_set(err, ST_UNSUPPORTED,
                          "no mul_mat of %s and %s to %s on %s; there are bf16 or f16 with bf16 or "
@@ -78,7 +102,11 @@ enum status mm_check(const struct kernel_spec * spec, struct error * err) {
             return error_set(err, ST_UNSUPPORTED, "a tensor without elements");
         }
     }
-    bool fits = (blocks || a->ne[0] == b->ne[0]) && out->ne[0] == a->ne[1];
+    st = t->stored && !blocks ? check_stored(spec, err) : ST_OK;
+    if (st != ST_OK) {
+        return st;
+    }
+    bool fits = (blocks || t->stored || a->ne[0] == b->ne[0]) && out->ne[0] == a->ne[1];
     for (int i = 1; i < TENSOR_DIMS; i++) {
         fits &= out->ne[i] == b->ne[i] && (i == 1 || b->ne[i] % a->ne[i] == 0);
     }

@@ -1,5 +1,6 @@
-// mul-mat-cores: descriptors and parameters of cores. They are written once for a run; where there
-// are many columns, descriptors for whole tiles stand in the PDI.
+// mul-mat-cores: descriptors and parameters of cores. They are written once for a run. None stands
+// in the PDI: kernels that are issued ahead are given any number that no kernel in flight uses
+// (txn-ahead.h), so what a PDI brought may be gone when a product comes.
 #include "mul-mat-design.h"
 
 static struct array_bd core_bd(const struct mm_type * t, int x_groups, int y_groups, bool x_raw,
@@ -10,7 +11,8 @@ static struct array_bd core_bd(const struct mm_type * t, int x_groups, int y_gro
         uint32_t address, other, words;
         int acquire, release;
     } streams[] = {
-        [CORE_BD_Y] = {MM_Y, MM_XY_OTHER, y * slice, MM_LOCK_Y_EMPTY, MM_LOCK_Y_FULL},
+        [CORE_BD_Y] = {MM_Y, MM_XY_OTHER, t->stored ? y * MM_STORED_WORDS : y * slice,
+                       MM_LOCK_Y_EMPTY, MM_LOCK_Y_FULL},
         [CORE_BD_X] = {MM_X + (x_raw ? MM_X_RAW : 0), MM_XY_OTHER, x * slice * (x_raw ? 2 : 1),
                        MM_LOCK_X_EMPTY, MM_LOCK_X_FULL},
         [CORE_BD_C] = {MM_C, MM_C_OTHER, x * y, MM_LOCK_C_FULL, MM_LOCK_C_EMPTY},
@@ -24,7 +26,8 @@ static struct array_bd core_bd(const struct mm_type * t, int x_groups, int y_gro
                             .release_value = 1,
                             .iterations = 2,
                             .iteration_step = streams[bd].other / 4};
-    if (t->shared && bd != CORE_BD_C) { // all k-blocks of a group of rows one behind the other
+    if (t->shared && bd != CORE_BD_C &&
+        !(t->stored && bd == CORE_BD_Y)) { // all k-blocks of a group of rows one behind the other
         bool is_x = bd == CORE_BD_X;
         uint32_t group = (uint32_t) ((is_x ? t->x_group : t->y_group) * t->block_bytes) / 4;
         desc.wrap[0] = group;
@@ -36,9 +39,13 @@ static struct array_bd core_bd(const struct mm_type * t, int x_groups, int y_gro
     return desc;
 }
 
-void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, uint32_t words[6]) {
-    struct array_bd desc = core_bd(t, x_groups, y_groups, false, bd);
-    array_core_bd(&desc, words);
+// Of q4_0 that becomes block floats: units that stand as far apart as those of 64 rows.
+static void made_bd(uint32_t rows, struct array_bd * desc) {
+    desc->address = MM_Y + MM_MADE_RAW;
+    desc->words = MANY_UNITS * rows * MANY_UNIT;
+    desc->wrap[0] = rows * MANY_UNIT;
+    desc->step[0] = 1;
+    desc->step[1] = MM_TILE * MANY_UNIT;
 }
 
 void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
@@ -54,7 +61,10 @@ void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
         desc.wrap[0] = rows * MANY_UNIT;
         desc.step[0] = 1;
         desc.step[1] = MM_TILE * MANY_UNIT;
-    } else if (p->block_bytes && bd == CORE_BD_Y) { // words stand as far apart as those of 64 rows
+    } else if (mm_is_made(p) && bd == CORE_BD_Y) {
+        made_bd((uint32_t) (p->y_groups * p->t->y_group), &desc);
+    } else if (p->block_bytes && !p->t->stored &&
+               bd == CORE_BD_Y) { // words stand as far apart as those of 64 rows
         uint32_t rows = (uint32_t) (p->y_groups * p->t->y_group);
         desc.address = mm_blocks_at(p);
         desc.iteration_step = MM_BLOCKS_OTHER / 4;
@@ -63,9 +73,7 @@ void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
         desc.step[0] = 1;
         desc.step[1] = MM_TILE;
     }
-    if (!d->standing) {
-        flow_core_bd(&d->flow, at, d->core_bd + bd, &desc);
-    }
+    flow_core_bd(&d->flow, at, bd, &desc);
 }
 
 void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, const int bds[2],
@@ -129,6 +137,7 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
               params);
     txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params,
                     task                                  ? (uint32_t) vector_params(p)
+                    : p->t->stored                        ? MM_PARAM_TASK + 1
                     : p->t->shared                        ? MM_PARAM_TASK
                     : p->is_vector || !mm_has_tasks(p->t) ? MM_PARAM_X_TRIPS
                                                           : MM_PARAM_MANY + 1);

@@ -31,13 +31,12 @@ enum {
     LOCK_STAY_FULL,
 };
 
-// Descriptors of a core. Where there are many columns, those for whole tiles stand in the PDI, and
-// a stream writes others behind them.
+// Descriptors of a core; those of other kernels on the same PDI are behind them.
 enum { CORE_BD_Y, CORE_BD_X, CORE_BD_C, CORE_BDS };
 
 // Gemm: slices of q4_0 come to cores as pairs of words, which begin a word before the slice, so
 // that its second block begins with a pair (aie2-quant-gemm.c).
-enum { MANY_UNIT = 2, MANY_UNITS = 5, MANY_BEFORE = 64 /* bytes of a memtile */ };
+enum { MANY_UNIT = 2, MANY_UNITS = 5 };
 
 // Descriptors of one memtile or shim that are still to be written.
 struct sheet {
@@ -53,8 +52,6 @@ struct design { // what is written, and for what
     const struct mm_ways * ways;
     struct flow flow;
     struct sheet * sheet;
-    int core_bd;   // the first descriptor of a core that is used
-    bool standing; // these are the PDI's
 };
 
 // A group of steps that are pushed together.
@@ -97,8 +94,6 @@ void mm_set_held(const struct design * d, int col, uint32_t n);
 // ---- mul-mat-cores.c ----
 
 void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd);
-// The same words for the PDI, for tiles of so many groups.
-void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, uint32_t words[6]);
 // Tasks of two neighbouring channels. An operation of the stream costs as much as eight more words
 // of one, so one writes both queues and the control register between them, which is zero.
 void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, const int bds[2],

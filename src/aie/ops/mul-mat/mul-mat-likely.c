@@ -74,11 +74,14 @@ static int64_t gemm_slice(const struct kernel_spec * spec, const struct mm_plan 
     const struct aie_likely_times * t = &aie_times(spec->arch)->likely;
     int64_t rows = p->x_groups * p->t->x_group;
     if (p->t->shared || p->t->in != DTYPE_BF16) { // trips that follow each other
-        enum { SET_UP = 80, SHARED_ROW = 8, SHARED_TRIP = 68 };
+        // of block floats also what a row takes to be made so
+        enum { SET_UP = 80, SHARED_ROW = 4, SHARED_TRIP = 26, MADE = 950 };
         int64_t y_rows = p->y_groups * p->t->y_group;
         int64_t trips = ops_parts(rows, p->t->trip_x) * ops_parts(y_rows, p->t->trip_y);
-        return SET_UP + (p->t->shared ? trips * SHARED_TRIP + (rows + y_rows) * SHARED_ROW
-                                      : trips * p->t->trip_bundles);
+        int64_t made = rows + (p->t->stored ? 0 : y_rows);
+        return SET_UP + (mm_is_made(p) ? MADE : 0) +
+               (p->t->shared ? trips * SHARED_TRIP + made * SHARED_ROW
+                             : trips * p->t->trip_bundles);
     }
     return (p->block_bytes ? t->gemm_blocks : 0) +
            mm_tiles_each(p) * (t->gemm_slice + rows * t->gemm_row);

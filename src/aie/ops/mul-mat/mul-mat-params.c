@@ -5,6 +5,7 @@
 #include "quant.h"
 
 #include "aie/ops/convert/convert.h"
+#include "kernel/shared.h"
 
 // Parameters of blocks that are longer than a slice; see quant-k.c.
 static const struct long_block {
@@ -149,15 +150,24 @@ static void trips_params(const struct mm_type * t, const struct mm_shape * s,
     p[MM_PARAM_Y_STEP] = y_step;
     p[MM_PARAM_Y_NEXT] = -last_block * y_step + y_group;
     p[MM_PARAM_Y_WRAP] = -last_block * y_step - y_group * (y_trips - 1);
+    if (t->shared) { // what fifos have gone on by is taken back
+        int blocks = t->slice_blocks * SHARED_BLOCK_BYTES / SHARED_EIGHT; // bytes of a row's
+        p[MM_PARAM_X_NEXT] = -t->trip_x * blocks;
+        p[MM_PARAM_X_WRAP] = p[MM_PARAM_Y_NEXT] = 0;
+        p[MM_PARAM_Y_WRAP] = -y_rows * blocks;
+    }
     p[MM_PARAM_X_TRIPS] = s->many     ? s->many
+                          : t->stored ? 0 // which is MM_PARAM_MANY
                           : t->shared ? x_rows * mm_slice_k(t) / MM_SHARED_TRIP
                           : s->x_raw  ? x_rows * mm_slice_k(t) / CV_TRIP
                                       : 0;
-    p[MM_PARAM_Y_TRIPS] = l->scales   ? l->scales * MM_TILE / CV_TRIP
+    p[MM_PARAM_Y_TRIPS] = t->stored   ? x_rows * mm_slice_k(t) / MM_SHARED_TRIP // y is made
+                          : l->scales ? l->scales * MM_TILE / CV_TRIP
                           : w->blocks ? 2 * MM_TILE / CV_TRIP // the scales of blocks
                           : t->shared ? y_rows * mm_slice_k(t) / MM_SHARED_TRIP
                           : s->y_raw  ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP
                                       : 0;
+    p[MM_PARAM_TASK] = t->stored && w->blocks ? s->y_groups : 0;
     p[MM_PARAM_ROWS] = y_rows * 4 / QUANT_VECTOR;
     p[MM_PARAM_PAIRS] = w->apart ? 0 : t->slice_blocks;
 }

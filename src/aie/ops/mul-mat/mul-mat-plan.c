@@ -2,6 +2,7 @@
 #include "mul-mat-plan.h"
 
 #include "aie/ops/ops.h"
+#include "kernel/shared.h"
 
 enum {
     ITERATIONS = 64, // of a descriptor
@@ -22,12 +23,13 @@ static int64_t least(int64_t a, int64_t b) {
 
 // ---- batches ----
 
-// Batches that have one b, each of which may have columns of its own: then b comes once for all of
-// them, and no step waits for another's.
+// Batches of which each may have columns of its own: then all of them begin and end together, and
+// no step waits for another's. Each column's shim brings its own b, one for all or one of each
+// batch.
 static int batches_beside(const struct kernel_spec * spec, int columns) {
     int64_t n = spec->output.ne[2];
-    bool same = spec->inputs[0].ne[2] == n && spec->inputs[1].nb[2] == 0;
-    int beside = same && n > 1 ? columns : 1;
+    bool each = spec->inputs[0].ne[2] == n && spec->inputs[1].ne[2] == n;
+    int beside = each && n > 1 ? columns : 1;
     while (beside > 1 && (n % beside || columns % beside)) {
         beside--;
     }
@@ -53,9 +55,9 @@ static int64_t chunk_room(const struct mm_plan * p) {
         bytes -= 2 * TILE_BYTES / 4 + 2 * 4 * (int64_t) mm_x_words(p);
         return bytes / (4 * y_rows);
     }
-    if (p->wide) { // of x so much for each byte of y, where it is f32
+    if (p->wide || mm_is_made(p)) { // of x so much for each byte of y, where it is f32
         int64_t much = p->x_raw ? 4 * p->block_k : 2 * p->block_k;
-        bytes -= p->core_rows * TILE_BYTES / 4;
+        bytes -= p->wide ? p->core_rows * TILE_BYTES / 4 : p->core_rows * TILE_BYTES + MM_BEFORE;
         return bytes / (2 * (y_rows + x_rows * ops_parts(much, p->block_bytes)));
     }
     bytes -= p->core_rows * TILE_BYTES;
@@ -295,7 +297,10 @@ static void plan_m(struct mm_plan * p) {
     p->m_steps = ops_parts(p->m, streams * MM_TILE);
     p->y_rows = (int) ops_parts(p->m, streams * p->m_steps);
     if (p->panel.rows) {
-        p->y_rows = (int) ops_parts(p->y_rows, p->panel.rows) * p->panel.rows;
+        // what block floats are made of is eights of rows that are there
+        const int whole =
+            mm_is_made(p) && p->panel.rows < SHARED_EIGHT ? SHARED_EIGHT : p->panel.rows;
+        p->y_rows = (int) ops_parts(p->y_rows, whole) * whole;
     }
     p->y_groups = (int) ops_parts(p->y_rows, p->t->y_group);
 }
@@ -320,7 +325,9 @@ static void take_span(struct mm_plan * p, int64_t tiles, int64_t span, int64_t s
 
 // Tiles of all columns together span up to 64 rows for each, and are equally far apart.
 static void plan_n(struct mm_plan * p) {
-    p->many = !p->block_bytes || mm_is_few(p) ? 0 : p->n > p->columns * MM_TILE ? 2 : 1;
+    p->many = !p->block_bytes || p->t->stored || mm_is_few(p) ? 0
+              : p->n > p->columns * MM_TILE                   ? 2
+                                                              : 1;
     const int64_t each = !p->wide ? MM_TILE : mm_is_longer(p) ? MMP_LONGER_N : MMP_VECTOR_N;
     const int64_t most = p->columns * each * mm_tiles_each(p);
     if (p->is_vector) {
@@ -404,7 +411,8 @@ static bool hold(struct mm_plan * p) {
         p->y = equal(p->y.rounds / 2, 2 * p->y.chunk_k);
     }
     p->x_held = (int) p->m_steps;
-    return p->core_rows * TILE_BYTES + 2 * y_rows * mm_chunk_bytes(p, p->y.chunk_k) +
+    const int64_t before = mm_is_made(p) ? MM_BEFORE : 0;
+    return before + p->core_rows * TILE_BYTES + 2 * y_rows * mm_chunk_bytes(p, p->y.chunk_k) +
                4 * (int64_t) mm_x_row(p) * mm_x_room(p) <=
            ARRAY_MEM_BYTES;
 }
@@ -419,8 +427,8 @@ static void plan_stay(struct mm_plan * p) {
     int64_t room =
         ARRAY_MEM_BYTES - p->core_rows * TILE_BYTES - 2 * x_rows * mm_chunk_bytes(p, p->x.chunk_k);
     bool alike = p->n_tiles % p->pass == 0 && slices == ops_parts(p->k, slice);
-    if (mm_is_few(p) || p->x_held || !alike || p->pass < 2 || p->pass > STAY_TILES ||
-        p->steps * p->pass < STAY_LEAST) {
+    if (mm_is_few(p) || p->t->stored || p->x_held || !alike || p->pass < 2 ||
+        p->pass > STAY_TILES || p->steps * p->pass < STAY_LEAST) {
         return;
     }
     for (int64_t q = 1; q < slices && mm_chunk_bytes(p, (uint32_t) (q * slice)) / 4 <= SHIM_WRAP;
@@ -475,6 +483,20 @@ struct mm_step mm_plan_step(const struct mm_plan * p, const struct kernel_spec *
 
 // ---- the whole ----
 
+// Stored block floats are groups of rows that lie chunk by chunk, in as long chunks as come out
+// even.
+static void stored_panels(struct mm_plan * p) {
+    enum { MOST_SLICES = 4 };
+    int slices = MOST_SLICES;
+    while (p->k % (slices * SHARED_SLICE)) {
+        slices /= 2;
+    }
+    p->block_bytes = SHARED_BLOCK_BYTES / SHARED_EIGHT;
+    p->block_k = SHARED_EIGHT;
+    p->once_k = p->cut_k = SHARED_SLICE;
+    p->panel = (struct kernel_panel){.rows = SHARED_EIGHT, .words = slices * MM_STORED_WORDS};
+}
+
 enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, struct error * err) {
     enum status st = mm_check(spec, err);
     if (st != ST_OK) {
@@ -496,12 +518,15 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         .n = spec->output.ne[1],
         .k = spec->inputs[1].ne[0],
     };
+    if (p->t->stored && !blocks) {
+        stored_panels(p);
+    }
     const int columns = ops_columns(spec), gemm_rows = (int) least(MMP_CORE_ROWS_GEMM, columns);
     p->is_vector = p->n <= MMP_VECTOR_N && !p->t->shared;
     p->beside = p->is_vector ? batches_beside(spec, columns) : 1;
     p->columns = p->is_vector ? vector_columns(p, columns) : columns;
-    p->wide =
-        blocks && !p->is_vector && !mm_by_planes(kind) && (p->x_raw || !mm_takes_many(p->t, kind));
+    p->wide = blocks && !p->is_vector && !p->t->shared && !mm_by_planes(kind) &&
+              (p->x_raw || !mm_takes_many(p->t, kind));
     p->fused = blocks && mm_is_few(p) && mm_fuses(p->t, kind);
     if (p->fused) {
         p->t = &mm_aie2_fused;
@@ -515,7 +540,8 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     plan_m(p);
     p->x_stays = may_stay(p, spec);
     st = plan_k(p, spec, err);
-    bool takes = mm_is_few(p) || (p->many && !p->x_raw && mm_takes_many(p->t, kind));
+    bool takes =
+        p->t->stored || mm_is_few(p) || (p->many && !p->x_raw && mm_takes_many(p->t, kind));
     if ((p->x_raw || p->y_raw || p->block_bytes) && (st != ST_OK || !takes)) {
         return error_set(err, ST_UNSUPPORTED,
                          "f32, f16 and some blocks are made bf16 in products of up to %d "

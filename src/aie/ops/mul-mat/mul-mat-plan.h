@@ -16,6 +16,7 @@ enum {
     MMP_CORE_ROWS_GEMM = 4, // or as many as there are columns
     MMP_CORE_ROWS_GEMV = 2,
     MMP_STEP_LIMIT = 1 << 20, // words, of a descriptor's step
+    MM_BEFORE = 64,           // bytes of a memtile before rows of units, see mul-mat-design.h
 };
 
 // How the rows of an operand come to a memtile: `rounds` times a chain of `chunks`, the last one
@@ -30,7 +31,7 @@ struct mm_plan {
     bool is_vector; // gemv, else gemm
     int columns;
     int core_rows; // in use
-    int beside;    // gemv: batches of one b that have columns of their own in a step, each as many
+    int beside;    // gemv: batches that have columns of their own in a step, each as many
 
     struct mm_cut y, x; // gemv: x comes in full
     bool y_stays;       // gemm: in the memtile, for all tiles of a step
@@ -148,6 +149,11 @@ static inline int mm_tiles_each(const struct mm_plan * p) {
     return p->many > 1 ? p->many : 1;
 }
 uint32_t mm_chunk_zeros(const struct mm_plan * p, uint32_t k);
+
+// Gemm of block floats: whether the cores make them of quantized blocks.
+static inline bool mm_is_made(const struct mm_plan * p) {
+    return p->t->stored && p->blocks != KERNEL_BLOCKS;
+}
 
 // Whether the cores have gemv's program.
 static inline bool mm_is_few(const struct mm_plan * p) {

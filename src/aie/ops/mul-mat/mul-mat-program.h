@@ -72,6 +72,8 @@ bool mw_lends_loop(const struct mm_writer * w);
 // `multiply_columns`.
 void mw_convert_x(struct mm_writer * w);
 void mw_convert_planes(struct mm_writer * w);
+// Blocks become block floats in their place, if y is any.
+void mw_make_shared(struct mm_writer * w);
 void mw_convert_y(struct mm_writer * w, int multiply_blocks, int multiply_columns, int skip);
 
 // Blocks that are multiplied as they are unpacked: what their loops want; which way slices of a run

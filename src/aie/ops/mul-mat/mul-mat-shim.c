@@ -173,7 +173,7 @@ static void gemv_inputs(const struct design * d, int col, const struct mm_step *
     const struct mm_plan * p = &d->plan;
     struct mm_step own = step_of(d, col, s);
     uint32_t piece = mm_x_row(p) / (uint32_t) p->x_pieces;
-    struct place b = place_of(d, OPERAND_B, s, 0);
+    struct place b = place_of(d, OPERAND_B, &own, 0);
     struct array_bd x = {
         .words = (uint32_t) p->x_rows * mm_x_row(p),
         .next = p->x_stays ? -1 : set + SHIM_BEHIND_X + SHIM_FIRST,

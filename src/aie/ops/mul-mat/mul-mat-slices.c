@@ -71,6 +71,14 @@ static struct quant quant_of(const struct mm_writer * w) {
                           .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
 }
 
+void mw_make_shared(struct mm_writer * w) {
+    int none = asm_label_new(w->p);
+    struct quant q = quant_of(w);
+    asm_jump_if_zero(w->p, w->block.counts[1], none);
+    quant_make_shared(&q, w->block.counts[1]);
+    asm_label(w->p, none);
+}
+
 // y, where its blocks are those of ops/blocks.
 void mw_convert_planes(struct mm_writer * w) {
     struct asm_program * p = w->p;

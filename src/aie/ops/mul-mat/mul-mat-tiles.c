@@ -149,6 +149,19 @@ static void send_pairs(const struct mm_plan * p, struct array_bd * out, uint32_t
     out->words = slices * MANY_UNITS * rows * MANY_UNIT;
 }
 
+// Stored block floats: a group of rows has its slices one behind the other, and goes out slice by
+// slice, each of all groups.
+static void send_stored(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
+                        uint32_t row_words, uint32_t slices) {
+    uint32_t group = (uint32_t) p->panel.rows, slice = group * MM_STORED_WORDS;
+    out->step[0] = 1;
+    out->wrap[0] = slice;
+    out->step[1] = group * row_words;
+    out->wrap[1] = rows / group;
+    out->step[2] = slice;
+    out->words = slices * MM_STORED_WORDS * rows;
+}
+
 // A stream's rows: `rows` come, `sent` go on to the cores.
 struct rows {
     const struct mm_cut * cut;
@@ -221,7 +234,11 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         out.release = empty;
         out.acquire_value = -1;
         out.release_value = 1;
-        if (p->many && r->is_y) {
+        if (mm_is_made(p) && r->is_y) {
+            send_pairs(p, &out, r->sent, words, k / (uint32_t) p->once_k);
+        } else if (p->t->stored && r->is_y) {
+            send_stored(p, &out, r->sent, words, k / (uint32_t) p->once_k);
+        } else if (p->many && r->is_y) {
             send_pairs(p, &out, r->sent, words, k / (uint32_t) p->once_k);
         } else if (p->block_bytes && r->is_y) {
             mm_send_words(p, &out, r->sent, words, k / (uint32_t) p->once_k);
@@ -400,7 +417,7 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
     uint32_t y_sent = (uint32_t) (p->y_groups * p->t->y_group);
     uint32_t x_sent = (uint32_t) (p->x_groups * p->t->x_group);
     struct rows y = {.cut = &p->y,
-                     .address = p->many ? MANY_BEFORE : 0,
+                     .address = p->many || mm_is_made(p) ? MM_BEFORE : 0,
                      .rows = (uint32_t) p->y_rows,
                      .sent = y_sent,
                      .is_y = true};

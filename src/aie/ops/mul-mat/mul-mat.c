@@ -28,9 +28,9 @@ const struct mm_type * mm_type(enum aie_arch arch, enum dtype in) {
     return NULL;
 }
 
-const struct mm_type * mm_shared_type(enum aie_arch arch) {
+const struct mm_type * mm_shared_type(enum aie_arch arch, bool stored) {
     for (int i = 0; types[arch] && i < MM_TYPES; i++) {
-        if (types[arch][i].shared) {
+        if (types[arch][i].shared && types[arch][i].stored == stored) {
             return &types[arch][i];
         }
     }
@@ -46,8 +46,13 @@ static void release(struct mm_writer * w, int lock) {
     asm_lock_release(w->p, asm_target(w->p)->own_locks + lock, w->one);
 }
 
+// Whether constants have no registers of their own, for there is much else in the program.
+static bool has_no_constants(const struct mm_writer * w) {
+    return w->converts || w->unpacks || w->t->stored;
+}
+
 static void flip(struct mm_writer * w, struct asm_reg r, struct asm_reg other, int32_t value) {
-    if (w->converts) {
+    if (has_no_constants(w)) {
         other = asm_local(w->p, ASM_R);
         mw_set(w, other, value);
     }
@@ -94,9 +99,9 @@ static void read_parameters(struct mm_writer * w) {
             emit_set_fixed(p, AIE_REG(AIE_DJ, d), mm_trip_c_bytes(w->t));
         }
     }
-    for (int i = 0; i < 2 && w->t->shared; i++) {
+    for (int i = 0; i < (w->t->shared ? 2 : 0); i++) {
         emit_load_scalar(p, 0, LANE_32, A_REG(w->block.counts[i]), at,
-                         4 * (MM_PARAM_X_TRIPS + i) - middle);
+                         4 * (MM_PARAM_X_TRIPS + i + w->t->stored) - middle);
     }
     if (w->has_tasks) {
         emit_load_scalar(p, 0, LANE_32, A_REG(w->many), at, 4 * MM_PARAM_MANY - middle);
@@ -131,7 +136,7 @@ static void take_registers(struct mm_writer * w) {
     if (w->machine->reserve) {
         w->machine->reserve(&w->block, w->p);
     }
-    for (int i = 0; i < (w->converts || w->unpacks ? REGISTERS_KEPT : REGISTERS); i++) {
+    for (int i = 0; i < (has_no_constants(w) ? REGISTERS_KEPT : REGISTERS); i++) {
         *register_of(w, i) = asm_global(w->p, ASM_R);
     }
     if (w->converts || w->has_tasks || w->unpacks) {
@@ -144,7 +149,7 @@ static void take_registers(struct mm_writer * w) {
     w->block.small = w->converts;
     mw_set(w, w->one, 1);
     mw_set(w, w->minus_one, -1);
-    if (!w->converts && !w->has_tasks && !w->unpacks) {
+    if (!w->has_tasks && !has_no_constants(w)) {
         set_constants(w);
     }
 }
@@ -356,6 +361,9 @@ static void multiply_slice(struct mm_writer * w, int blocks, int columns, int sk
             mw_convert_y(w, blocks, columns, skip);
         }
     }
+    if (w->t->stored) {
+        mw_make_shared(w);
+    }
     slice_of(w);
     if (mw_fuses(w)) {
         struct fused f = mw_fused_of(w);
@@ -369,8 +377,18 @@ static void multiply_slice(struct mm_writer * w, int blocks, int columns, int sk
 // What the program does besides products of one slice after another (MM_PARAM_MANY).
 static void other_tasks(struct mm_writer * w, int many, int end) {
     struct asm_program * p = w->p;
-    int blocks_of_y = asm_label_new(p), tasks = asm_label_new(p);
+    int tasks = asm_label_new(p), blocks_of_y = w->t->stored ? tasks : asm_label_new(p);
     asm_label(p, many);
+    if (w->t->stored) { // its register is others' by now
+        mw_read_number(w, MM_PARAM_MANY);
+        emit_add_small(p, w->number, w->number, -MM_MANY_CONVERTS);
+        asm_jump_if_nonzero(p, w->number, tasks);
+        convert_many(w, end);
+        asm_label(p, tasks);
+        mw_read_number(w, MM_PARAM_MANY);
+        between_products(w, end);
+        return;
+    }
     emit_add_small(p, w->number, w->many, -MM_MANY_CONVERTS);
     asm_jump_if_nonzero(p, w->number, blocks_of_y);
     convert_many(w, end);
@@ -378,14 +396,13 @@ static void other_tasks(struct mm_writer * w, int many, int end) {
     mw_set(w, w->number, MM_MANY_TASK);
     emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->many);
     asm_jump_if_nonzero(p, w->number, tasks);
-    // What loops want for themselves; every run sets it.
-    asm_release(p, w->xy_other);
-    asm_release(p, w->c_other);
-    asm_release(p, w->first_config);
+    for (int i = REGISTERS_KEPT; i < REGISTERS && !has_no_constants(w); i++) {
+        asm_release(p, *register_of(w, i)); // loops want them for themselves; every run sets them
+    }
     if (w->t->gemm_unpacks) {
         asm_release(p, w->many);
         unpack(w, end);
-    } else {
+    } else if (w->t->gemm_takes_blocks) {
         multiply_many(w, end);
     }
     asm_label(p, tasks);
@@ -409,12 +426,17 @@ static void multiply(struct mm_writer * w, int end) {
         mw_choose_way(w);
     }
     if (w->has_tasks) {
-        set_constants(w);
+        if (!has_no_constants(w)) {
+            set_constants(w);
+        }
         asm_jump_if_nonzero(p, w->many, many);
+        if (w->t->stored) { // what makes block floats wants it
+            asm_release(p, w->many);
+        }
     }
     asm_label(p, tile);
     mw_copy(w, w->left, w->slices);
-    if (w->converts) {
+    if (has_no_constants(w)) {
         mw_set(w, w->block.first, first_config(w));
     } else {
         mw_copy(w, w->block.first, w->first_config);

@@ -13,7 +13,8 @@
 //     aie2p bf16         2       1, 64   4, 64    4, 8 for two k
 //           i8           8      16, 8   16, 16    4, 64
 //           i16          2      16, 8   16, 16    4, 128
-//           block floats 8      16, 8   16, 16    4: bf16, made so slice by slice
+//           block floats 8      16, 8   16, 8     2, 26: bf16, made so slice by slice, or a as
+//                                                  it is stored (kernel/shared.h)
 //
 // Products of few rows of b take a as f16 and b as f32, too, and make them bf16 slice by slice.
 //
@@ -42,6 +43,7 @@ struct mm_type {
     int trip_x, trip_y;     // of them a trip takes so many
     int trip_bundles;
     bool shared; // numbers are made blocks of eight that share an exponent
+    bool stored; // of those: y comes as such blocks, or as q4_0, which the core makes so
     // How the chip multiplies this type, and what its programs have room for.
     bool by_lanes;          // there is no matrix mode: products are made lane by lane
     bool blocks_in_place;   // gemv multiplies quantized blocks as it unpacks them
@@ -55,12 +57,13 @@ enum {
     MM_TILE = 64,               // most rows of either side of a tile
     MM_MOST_BUNDLES = 144,      // of a trip
     MM_SHARED_TRIP = 512,       // numbers that a trip makes block floats
+    MM_STORED_WORDS = 18,       // of a row's slice, where these are stored so
 };
 
-const struct mm_type * mm_type(enum aie_arch arch, enum dtype in); // NULL: there is none
-const struct mm_type * mm_shared_type(enum aie_arch arch);         // of block floats
+const struct mm_type * mm_type(enum aie_arch arch, enum dtype in);      // NULL: there is none
+const struct mm_type * mm_shared_type(enum aie_arch arch, bool stored); // of block floats
 static inline const char * mm_type_name(const struct mm_type * t) {
-    return t->shared ? "bfp16" : dtype_name(t->in);
+    return t->stored ? "bfp16s" : t->shared ? "bfp16" : dtype_name(t->in);
 }
 // Of a product whose first operand is that; f16 becomes bf16.
 static inline const struct mm_type * mm_type_of(enum aie_arch arch, enum dtype a) {
@@ -71,8 +74,10 @@ static inline enum dtype mm_input(const struct kernel_spec * spec) {
     return spec->op == KERNEL_OP_MUL_MAT_BLOCKS ? DTYPE_BF16 : spec->inputs[0].dtype;
 }
 static inline const struct mm_type * mm_type_for(const struct kernel_spec * spec) {
-    return spec->op == KERNEL_OP_MUL_MAT_SHARED ? mm_shared_type(spec->arch)
-                                                : mm_type_of(spec->arch, mm_input(spec));
+    const bool made = kernel_blocks_are_shared(spec);
+    return made || spec->op == KERNEL_OP_MUL_MAT_SHARED
+               ? mm_shared_type(spec->arch, made || spec->inputs[0].dtype == DTYPE_I8)
+               : mm_type_of(spec->arch, mm_input(spec));
 }
 static inline int mm_block_k(const struct mm_type * t) {
     return t->block_bytes / t->element_bytes;
@@ -97,9 +102,10 @@ static inline bool mm_by_columns(const struct mm_type * t, enum kernel_blocks bl
            (blocks == KERNEL_Q4_K || (blocks == KERNEL_Q6_K && x_raw));
 }
 // Gemm's program in bf16 has further tasks, MM_PARAM_MANY: it makes f32 bf16, and where there is
-// room beside its loops, blocks (UNPACK); where not, products of many rows of b may take them.
+// room beside its loops, blocks (UNPACK); where not, products of many rows of b may take them. That
+// of stored block floats has what stands between products as well.
 static inline bool mm_has_tasks(const struct mm_type * t) {
-    return t->in == DTYPE_BF16 && !t->shared;
+    return t->in == DTYPE_BF16 && (!t->shared || t->stored);
 }
 // Whether products of many rows of b take y as such blocks.
 static inline bool mm_takes_many(const struct mm_type * t, enum kernel_blocks blocks) {
@@ -161,6 +167,12 @@ enum {
 // Where blocks become bf16 and nothing is multiplied: numbers, [k / 2][64 rows][2], at MM_Y; pong
 // is that ^ this one. All else is as it is in gemv.
 enum { MM_UNPACKED_OTHER = 0x6000 };
+// Where blocks become block floats: behind these they come, and what is left of either half has
+// their scales, [eight rows][8 rows][8 times]. See aie2p-shared-blocks.c.
+enum {
+    MM_MADE_RAW = 0x1200, // behind y
+    MM_MADE_SCALES = 0x9c00,
+};
 // Places of blocks that are multiplied as they are unpacked: aie2-quant-inreg.c.
 enum {
     MM_FUSED_PAGE = MM_Y, // [8 rows][2][4 rows][2 sums]: what these are multiplied with
@@ -191,8 +203,9 @@ enum {
     MM_PARAM_Y_WRAP,
     MM_PARAM_X_TRIPS, // that make a slice bf16, where it is not, or block floats; in programs that
                       // do so
-    MM_PARAM_Y_TRIPS,
-    MM_PARAM_TASK,   // an enum mm_task; in a product the core's own
+    MM_PARAM_Y_TRIPS, // of stored block floats x's
+    MM_PARAM_TASK,   // an enum mm_task; in a product the core's own; of stored block floats: eights
+                     // of rows of y that come as blocks, 0: as such floats
     MM_PARAM_BITS,   // of quantized numbers; 0: y is none
     MM_PARAM_LATER,  // of long blocks: slices of one, less one; else 0
     MM_PARAM_PASSES, // of those that are multiplied as they are unpacked: 1: q4_0, 2: 32 numbers in
@@ -327,8 +340,8 @@ struct mm_block {
     struct asm_reg conf, first; // of the multiplier, and of a slice's first multiplications
     struct asm_reg mode, shift; // whatever else the datatype wants
     struct asm_reg again, mode_high, now, left, pairs, acc[4];
-    struct asm_reg levels[3], counts[2], row; // block floats: see aie2p-shared.c
-    int interval;                             // bundles of a trip
+    struct asm_reg levels[3], counts[2]; // block floats: see aie2p-shared.c
+    int interval;                        // bundles of a trip
     bool small; // trips do not overlap: gemv has few of them, and much else in its program
     uint8_t uses[MM_BANKS][MM_MOST_BUNDLES]; // accesses in each cycle of the loop
     int accesses[MM_BANKS];
@@ -361,7 +374,7 @@ struct mm_machine {
 };
 extern const struct mm_machine mm_aie2, mm_aie2p, mm_aie2p_shared;
 // Apart from it, because who writes streams needs no core programs.
-enum { MM_TYPES = 4 };
+enum { MM_TYPES = 5 };
 extern const struct mm_type mm_aie2_types[MM_TYPES], mm_aie2p_types[MM_TYPES], mm_aie2_fused;
 
 // ---- the family ----

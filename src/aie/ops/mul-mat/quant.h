@@ -57,6 +57,8 @@ void quant_apart_places(struct quant * q);
 void quant_apart_bytes(struct quant * q);
 void quant_apart_halves(struct quant * q);
 void quant_apart_long(struct quant * q, bool eight);
+// Pairs of q4_0 as block floats (aie2p-shared-blocks.c), so many eights of rows.
+void quant_make_shared(struct quant * q, struct asm_reg eights);
 // Both blocks of a slice as whole words (quant-table.c), and numbers of 4 bits as those of a table.
 void quant_straighten(struct quant * q);
 void quant_look_up(struct quant * q);

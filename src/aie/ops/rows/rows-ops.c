@@ -115,7 +115,8 @@ struct val rows_summed(struct rows_writer * w) {
     return lanes_across(&w->lanes, f_add, rows_acc(w, 2));
 }
 
-void rows_result(struct rows_writer * w, struct val v) {
+// The row's result, where it is one number.
+static void rows_result(struct rows_writer * w, struct val v) {
     struct asm_reg x = lanes_x(&w->lanes, &v);
     emit_store(w->p, MEM_OUT, asm_half(x, 0), w->pout, 0);
 }

@@ -20,8 +20,6 @@ void rows_clear_row_sum(struct rows_writer * w);
 void rows_sum(struct rows_writer * w, int i, struct val v);
 void rows_keep_sums(struct rows_writer * w);
 struct val rows_summed(struct rows_writer * w); // in all lanes
-// The row's result, where it is one number.
-void rows_result(struct rows_writer * w, struct val v);
 // The end of a row; behind the last one comes `end`, one of the driver's labels.
 void rows_end(struct rows_writer * w, int end);
 // A factor that is the same for a whole row, kept as pieces in three slots.

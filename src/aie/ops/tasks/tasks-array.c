@@ -116,7 +116,13 @@ enum status task_plan(struct aie_plan * p, struct error * err) {
                          kernel_op_name(spec->op), (long long) most * p->columns,
                          (long long) t->unit);
     }
-    p->program = aie_program_for(spec->arch, AIE_LAYOUT_GEMM, spec->op, DTYPE_BF16, false);
+    uint32_t stored = spec->params[kernel_op_info(spec->op)->n_params - 1];
+    if (stored > 1 || (stored && !mm_shared_type(spec->arch, true))) {
+        return error_set(err, ST_UNSUPPORTED, "%s: there are no products %u on %s",
+                         kernel_op_name(spec->op), stored, kernel_arch_name(spec->arch));
+    }
+    p->program = stored ? &aie_programs[AIE_PROGRAM_GEMM_STORED]
+                        : aie_program_for(spec->arch, AIE_LAYOUT_GEMM, spec->op, DTYPE_BF16, false);
     return ST_OK;
 }
 
