@@ -247,7 +247,7 @@ static void check_shape(const struct shape * s) {
     rig_open(&r);
     rig_allocate(&r, &spec);
     struct emu_counters counters;
-    for (int run = 0; run < 2; run++) {
+    for (int run = 0; run < (RIG_EVERY > 1 ? 1 : 2); run++) {
         double squares[2] = {0, 0};
         fill(&r, &spec);
         memset(r.data[spec.n_inputs], 0xa5, (size_t) tensor_bytes(&spec.output));
@@ -276,6 +276,19 @@ static void check_shape(const struct shape * s) {
     kernel_code_free(&code);
 }
 
+// Each of a table, or with a sanitizer every third: the subject is values.
+static bool wanted(size_t i) {
+    return i % (RIG_EVERY > 1 ? 3 : 1) == 0;
+}
+
+static void check_shapes(const struct shape * shapes, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (wanted(i)) {
+            check_shape(&shapes[i]);
+        }
+    }
+}
+
 // ---- tests ----
 
 static void test_plain(void ** state) {
@@ -288,9 +301,7 @@ static void test_plain(void ** state) {
         {8, 8, 8, 4, 1, 31, 1, 1, DTYPE_F16, 0, 0, 0, 0, 1},
         {8, 8, 8, 4, 5, 257, 1, 1, DTYPE_BF16, 0, 0, 0, 0, 1},
     };
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        check_shape(&shapes[i]);
-    }
+    check_shapes(shapes, sizeof shapes / sizeof shapes[0]);
 }
 
 static void test_masked(void ** state) {
@@ -310,9 +321,7 @@ static void test_masked(void ** state) {
         {576, 64, 1, 1, 1, 2100, 1, 1, DTYPE_BF16, 1, 0, 0, 0, 0},
         {64, 64, 80, 1, 1, 64, 3, 3, DTYPE_F16, 1, 0, 0, 0, 0},
     };
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        check_shape(&shapes[i]);
-    }
+    check_shapes(shapes, sizeof shapes / sizeof shapes[0]);
 }
 
 static void test_two_items(void ** state) { // in a column
@@ -323,9 +332,7 @@ static void test_two_items(void ** state) { // in a column
         {64, 64, 18, 9, 3, 258, 2, 1, DTYPE_F16, 1, 0, 8, 0, 1},
         {128, 128, 12, 12, 1, 31, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0},
     };
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        check_shape(&shapes[i]);
-    }
+    check_shapes(shapes, sizeof shapes / sizeof shapes[0]);
 }
 
 static void test_lone_cores(void ** state) { // among other programs, without a PDI of its own
@@ -360,7 +367,9 @@ static void test_lone_cores(void ** state) { // among other programs, without a 
         char name[KERNEL_NAME_MAX];
         aie_program_name(&spec, name);
         assert_int_equal(strcmp(name, "decoder") == 0, cases[i].mixed);
-        check_shape(&cases[i].shape);
+        if (wanted(i)) {
+            check_shape(&cases[i].shape);
+        }
     }
 }
 
@@ -404,7 +413,9 @@ static void test_matrix(void ** state) { // prompts, by units of 16 queries and 
             const char * const ways[] = {"attention", "attention_matrix", "attention_halves"};
             assert_string_equal(name, ways[cases[i].way]);
         }
-        check_shape(&cases[i].shape);
+        if (wanted(i)) {
+            check_shape(&cases[i].shape);
+        }
     }
     rise = 8; // what was summed up has to be made smaller
     check_shape(&cases[1].shape);
@@ -432,7 +443,9 @@ static void test_quantized(void ** state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         k_bits = cases[i].k_bits;
         v_bits = cases[i].v_bits;
-        check_shape(&cases[i].shape);
+        if (wanted(i)) {
+            check_shape(&cases[i].shape);
+        }
     }
     k_bits = v_bits = 0;
 }
@@ -446,9 +459,7 @@ static void test_head_masks(void ** state) {
         {64, 64, 80, 1, 1, 64, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0},  // more heads than an item has
     };
     head_masks = true;
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        check_shape(&shapes[i]);
-    }
+    check_shapes(shapes, sizeof shapes / sizeof shapes[0]);
     head_masks = false;
 }
 
@@ -463,9 +474,7 @@ static void test_parts(void ** state) { // whose rows end with what puts them to
         {576, 64, 1, 1, 1, 2100, 1, 1, DTYPE_BF16, 1, 0, 0, 0, 0}, // the mask of two blocks at once
     };
     parts = true;
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        check_shape(&shapes[i]);
-    }
+    check_shapes(shapes, sizeof shapes / sizeof shapes[0]);
     k_bits = v_bits = 8;
     check_shape(&shapes[0]);
     k_bits = v_bits = 0;
