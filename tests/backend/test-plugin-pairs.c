@@ -150,6 +150,41 @@ static void memory_decides(void ** state) {
     world_free(&l.w);
 }
 
+// Weights of bf16 that begin in the middle of a word, where no descriptor can: those of neither
+// product, of the second one, of the first one, and of both. A pair that was refused is not looked
+// at again, so the order matters.
+static void within_a_word(void ** state) {
+    (void) state;
+    enum { K = 128, M = 40 };
+    static const size_t turns[] = {0, 2, 1, 3};
+    for (size_t turn = 0; turn < 4; turn++) {
+        struct world w = world_new();
+        struct ggml_tensor * x = ggml_new_tensor_1d(w.ctx, GGML_TYPE_F32, K);
+        struct ggml_tensor *all[2], *products[2], *sum;
+        for (size_t i = 0; i < 2; i++) {
+            size_t from = (turns[turn] >> i & 1) * sizeof(ggml_bf16_t);
+            all[i] = ggml_new_tensor_1d(w.weights, GGML_TYPE_BF16, K * M + 2);
+            products[i] = ggml_mul_mat(
+                w.ctx, ggml_view_2d(w.ctx, all[i], K, M, K * sizeof(ggml_bf16_t), from), x);
+        }
+        sum = ggml_add(w.ctx, products[0], products[1]);
+        world_alloc(&w, sum);
+        for (uint32_t round = 0; round < 2; round++) {
+            fill(x, 30 + round);
+            fill(all[0], 40 + round);
+            fill(all[1], 50 + round);
+            struct ggml_backend_hsa_stats before = stats();
+            world_compute(&w);
+            check_product(products[0], TOLERANCE_BF16);
+            check_product(products[1], TOLERANCE_BF16);
+            if (turn == 0) {
+                assert_int_equal(stats().dispatches - before.dispatches, 2); // the pair, the sum
+            }
+        }
+        world_free(&w);
+    }
+}
+
 // A pair whose operand the kernel before it writes, and whose results the next one reads, many
 // times in one dispatch: none of them begins too early.
 static void in_a_chain(void ** state) {
@@ -185,9 +220,8 @@ static void in_a_chain(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_one),
-        cmocka_unit_test(at_other_places),
-        cmocka_unit_test(memory_decides),
+        cmocka_unit_test(as_one),         cmocka_unit_test(at_other_places),
+        cmocka_unit_test(memory_decides), cmocka_unit_test(within_a_word),
         cmocka_unit_test(in_a_chain),
     };
     return cmocka_run_group_tests(tests, load, unload);

@@ -40,6 +40,7 @@ static bool is_alike(const struct ggml_tensor * first, const struct ggml_tensor 
     const struct ggml_tensor *a = first->src[0], *other = second->src[0];
     return first->src[1] == second->src[1] && a->type == other->type &&
            ggml_are_same_shape(a, other) &&
+           (uintptr_t) a->data % DMA_WORD == (uintptr_t) other->data % DMA_WORD &&
            !memcmp(first->op_params, second->op_params, sizeof first->op_params);
 }
 
