@@ -52,6 +52,7 @@ bool channel_push(struct channel * c, uint32_t word) {
     task->bd = (uint8_t) bd;
     task->runs = (uint16_t) (bits(word, 23, 16) + 1);
     task->token = (uint8_t) bits(word, 31, 31);
+    task->synced = t->array->syncs;
     channel_try(c);
     return true;
 }
@@ -91,6 +92,43 @@ bool channel_control(struct channel * c, uint32_t value) {
 }
 
 // ---- descriptors ----
+
+// Is it among those that a chain leads to?
+static bool leads_to(const struct tile * t, int from, int bd) {
+    int left = tile_traits[t->kind].bds;
+    for (bool more = true; more && left && from != bd; left--) {
+        struct bd at;
+        bd_decode(t->kind, t->bds[from], &at);
+        more = at.use_next && at.next < tile_traits[t->kind].bds;
+        from = more ? at.next : from;
+    }
+    return from == bd;
+}
+
+static bool is_to_be_latched(const struct channel * c, int bd) {
+    bool is = false;
+    for (int i = 0; i < c->queued; i++) {
+        is |= leads_to(c->tile, c->queue[i].bd, bd);
+    }
+    if (c->state != CHANNEL_IDLE) {
+        is |= c->task.runs > 1 && leads_to(c->tile, c->task.bd, bd);
+        is |= c->bd.use_next && leads_to(c->tile, c->bd.next, bd);
+    }
+    return is;
+}
+
+// What a channel has queued it latches when its turn comes, sooner or later than here.
+bool bd_may_change(struct tile * t, int bd) {
+    bool ok = true;
+    for (int i = 0; i < 2 * tile_traits[t->kind].channels && ok && t->array->config.strict; i++) {
+        const struct channel * c = &t->channels[i % 2][i / 2];
+        ok = !is_to_be_latched(c, bd) ||
+             array_fail(t->array, ST_DEVICE,
+                        "%s tile (%d,%d): BD %d is written while %s%d still has a task for it",
+                        tile_traits[t->kind].name, t->col, t->row, bd, dir_name(c->dir), c->index);
+    }
+    return ok;
+}
 
 static bool locate(struct channel * c, uint64_t address, uint64_t bytes) {
     struct tile * t = c->tile;
@@ -285,6 +323,7 @@ void channel_finish(struct channel * c) {
         if (lock_release(owner, lock, c->bd.release_value) < 0) {
             return;
         }
+        order_ended(c);
         uint64_t ahead = fetched_ahead(c), *raised = &owner->lock_raised[lock];
         *raised -= ahead < *raised ? ahead : *raised;
     }
@@ -359,6 +398,7 @@ static void try_acquire(struct channel * c) {
             return;
         }
         uint64_t since = open_since(c, owner, lock);
+        c->task.synced = a->syncs; // what was written before the lock was given back is there
         uint64_t lag = c->dir == DMA_S2MM          ? clock->lock_to_s2mm
                        : c->tile->kind == TILE_MEM ? clock->mem_to_mm2s
                                                    : clock->lock_to_mm2s;
@@ -391,6 +431,7 @@ static bool next_task(struct channel * c) {
     c->bd_id = c->task.bd;
     c->earliest = c->tile->array->now + start_up(c);
     c->taken = c->tile->kind == TILE_SHIM ? c->tile->array->now + 1 : NEVER;
+    order_task(c);
     return begin(c);
 }
 

@@ -137,6 +137,7 @@ struct task {
     uint8_t bd;
     uint8_t token;
     uint16_t runs;
+    uint32_t synced; // syncs of the dispatch that were over when it was queued
 };
 
 enum channel_state {
@@ -164,6 +165,7 @@ struct channel {
     struct task queue[DMA_QUEUE_DEPTH];
     struct task task;                 // the running one
     uint32_t tokens;                  // sent and not yet waited for
+    uint32_t order_task;              // shim, strict: its number (array-order.c)
     uint64_t token_ready[DMA_TOKENS]; // when the first ones of them reach the controller
 
     enum channel_state state;
@@ -324,6 +326,8 @@ struct array {
     uint64_t next_wake;                                      // no later than the first of them
     uint64_t ddr_free[3];  // by direction, and DDR_BOTH, in 1/1000 cycles
     struct emu_runs runs;  // bytes through the shim
+    struct order * order;  // strict: who wrote words of host memory; NULL: nobody asks
+    uint32_t syncs;        // of the dispatch, so far
     uint64_t tiles_moving; // tick until which a tile's DMA moves
     // for the account: the times of shim channels, together; what they do, until which tick, and
     // whether one has changed since
@@ -416,6 +420,7 @@ void channel_reset(struct channel * c);
 void channel_finish(struct channel * c); // its last word has moved
 void channel_ask(struct channel * c);    // for what it needs next, if it can have it
 uint32_t packet_header(const struct channel * c);
+bool bd_may_change(struct tile * t, int bd); // false: a strict array failed, a task waits for it
 
 // array-control.c
 void control_init(struct control * c, struct tile * t);
@@ -444,6 +449,16 @@ void bd_store_iteration(enum tile_kind kind, uint32_t words[BD_WORDS], uint32_t 
 void ddr_begin(struct channel * c);       // a descriptor
 void ddr_first_burst(struct channel * c); // which waits for its turn
 void ddr_ask_burst(struct channel * c);   // for the next one
+
+// array-order.c: reads of what was not known to be written
+bool order_new(struct array * a); // false: no memory
+void order_free(struct array * a);
+void order_begin(struct array * a);    // of a dispatch
+void order_task(struct channel * c);   // the channel begins one
+void order_ended(struct channel * c);  // a descriptor, and gives a lock back
+void order_synced(struct channel * c); // its next token was waited for
+void order_read(struct channel * c, const uint8_t * at, uint32_t step, uint32_t n);
+void order_wrote(struct channel * c, const uint8_t * at, uint32_t step, uint32_t n);
 
 // array-burst.c: what the channels do in this cycle, and all words whose times are known
 void array_channels(struct array * a);

@@ -77,6 +77,9 @@ static bool write_bd(struct tile * t, uint32_t offset, uint32_t value) {
         return array_fail(t->array, ST_DEVICE, "BD %u of %s tile (%d,%d) has no word %u",
                           offset / 32, tile_traits[t->kind].name, t->col, t->row, word);
     }
+    if (t->bds[offset / 32][word] != value && !bd_may_change(t, (int) (offset / 32))) {
+        return false;
+    }
     t->bds[offset / 32][word] = value;
     t->known_bds &= ~(UINT64_C(1) << offset / 32);
     return true;

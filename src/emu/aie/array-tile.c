@@ -155,7 +155,7 @@ enum status array_new(const struct emu_config * config, struct array ** out, str
         a->tiles = calloc((size_t) config->columns * ARRAY_ROWS, sizeof(*a->tiles));
         a->programs = core_cache_new(CORE_CACHE_BYTES);
     }
-    if (!a || !a->tiles || !a->programs) {
+    if (!a || !a->tiles || !a->programs || (config->strict && !order_new(a))) {
         array_free(a);
         return error_set(err, ST_NO_MEMORY, "array of %d columns: out of memory", config->columns);
     }
@@ -202,6 +202,7 @@ void array_free(struct array * a) {
         free(t->memory);
     }
     core_cache_free(a->programs);
+    order_free(a);
     free(a->tiles);
     free(a);
 }

@@ -75,6 +75,7 @@ static enum step op_sync(struct array * a, const uint32_t * w, uint32_t n) {
             }
             struct channel * c = &t->channels[s.dir][s.channel];
             if (take) {
+                order_synced(c);
                 c->tokens--;
                 memmove(c->token_ready, c->token_ready + 1, sizeof c->token_ready - 8);
             } else if (c->tokens == 0) {
@@ -112,6 +113,9 @@ static enum step op_patch(struct array * a, const uint32_t * w, uint32_t n) {
                    "operand %u: address 0x%" PRIx64
                    " is not a multiple of 4 below 2^48, as DMA needs it",
                    w[8], address);
+        return STEP_FAILED;
+    }
+    if (!bd_may_change(t, (int) (offset - SHIM_BD_FIRST) / 32)) {
         return STEP_FAILED;
     }
     uint32_t * bd = t->bds[(offset - SHIM_BD_FIRST) / 32];

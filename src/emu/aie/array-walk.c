@@ -186,10 +186,16 @@ static void copy_rows(uint8_t * to, uint64_t to_step, const uint8_t * from, uint
     }
 }
 
+// Whether somebody asks who wrote the words, row by row.
+static inline bool is_ordered(const struct channel * c) {
+    return c->tile->kind == TILE_SHIM && c->tile->array->order;
+}
+
 // How many whole short rows of one plane the next n words are; 0: they are taken one by one.
 static inline uint32_t whole_rows(const struct channel * c, uint32_t n) {
     uint32_t row = c->bd.wrap[0];
-    if (row == 0 || row > 32 || c->bd.step[0] != 1 || c->count[0] || c->tile->kind == TILE_CORE) {
+    if (row == 0 || row > 32 || c->bd.step[0] != 1 || c->count[0] || c->tile->kind == TILE_CORE ||
+        is_ordered(c)) {
         return 0;
     }
     uint32_t rows = n / row, rest = c->bd.wrap[1] - c->count[1];
@@ -211,9 +217,12 @@ static bool padded_row(const struct channel * c) {
     return zeros;
 }
 
-static void read_row(const struct channel * c, uint32_t * words, uint64_t offset, uint32_t n) {
+static void read_row(struct channel * c, uint32_t * words, uint64_t offset, uint32_t n) {
     const uint8_t * from = c->base + offset * 4;
     uint64_t step = c->bd.step[0];
+    if (is_ordered(c)) {
+        order_read(c, from, (uint32_t) step, n);
+    }
     if (step == 1) {
         copy_row((uint8_t *) words, from, n);
         return;
@@ -223,9 +232,12 @@ static void read_row(const struct channel * c, uint32_t * words, uint64_t offset
     }
 }
 
-static void write_row(const struct channel * c, const uint32_t * words, uint32_t n) {
+static void write_row(struct channel * c, const uint32_t * words, uint32_t n) {
     uint8_t * to = c->base + c->offset * 4;
     uint64_t step = c->bd.step[0];
+    if (is_ordered(c)) {
+        order_wrote(c, to, (uint32_t) step, n);
+    }
     if (step == 1) {
         copy_row(to, (const uint8_t *) words, n);
         return;
@@ -236,7 +248,7 @@ static void write_row(const struct channel * c, const uint32_t * words, uint32_t
 }
 
 // The words of a row that is not all zeros, from the present one on.
-static void padded_row_read(const struct channel * c, uint32_t * words, uint32_t n) {
+static void padded_row_read(struct channel * c, uint32_t * words, uint32_t n) {
     const struct bd * bd = &c->bd;
     uint64_t offset = c->row[2];
     for (int d = 1; d < 3; d++) {

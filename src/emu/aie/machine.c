@@ -354,6 +354,7 @@ enum status emu_machine_run(struct emu_machine * m, const uint8_t * pdi, size_t 
         uint64_t bank_stalls = m->counters.bank_stalls, start = a->now;
         *last = (struct emu_account){0};
         forget_dispatch(a);
+        order_begin(a);
         bool ok = txn_start(a, insts, n_insts, operands, n_operands) && play(m) && settle(a);
         st = ok ? ST_OK : a->error.status;
         m->counters.last_ended = a->txn.words ? a->txn.words[2] - a->txn.ops_left : 0;

@@ -280,6 +280,96 @@ static void masks_are_read_one_way(void ** state) {
     }
 }
 
+// ---- the order of host memory ----
+
+enum { WORDS = 64, FIRST = 0, SECOND = 4 * WORDS };
+
+// A to OUT at FIRST, and OUT at `from` to OUT at `to`, which is told before the first one was
+// waited for, or behind that.
+static void two_transfers(struct bench * b, uint32_t from, uint32_t to, bool ahead) {
+    b->cdo.n = 0;
+    txn_begin(&b->txn);
+    loop_routes(b, 0, true);
+    struct bd_desc turn = {.length = WORDS, .address = 0x20000};
+    loop_memtile(b, 0, WORDS, turn);
+    struct shim_desc in = {.length = WORDS, .operand = A};
+    struct shim_desc out = {.length = WORDS, .operand = OUT, .offset = FIRST, .token = true};
+    struct shim_desc again = {.length = WORDS, .operand = OUT, .offset = from};
+    struct shim_desc there = {.length = WORDS, .operand = OUT, .offset = to, .token = true};
+    txn_transfer(&b->txn, 0, true, 0, 0, &in);
+    txn_transfer(&b->txn, 0, false, 0, 1, &out);
+    if (!ahead) {
+        txn_sync(&b->txn, 0, false, 0);
+    }
+    txn_transfer(&b->txn, 0, true, 0, 2, &again);
+    txn_transfer(&b->txn, 0, false, 0, 3, &there);
+    if (ahead) {
+        txn_sync(&b->txn, 0, false, 0);
+    }
+    txn_sync(&b->txn, 0, false, 0);
+}
+
+static void assert_arrived(const struct bench * b, uint32_t at) {
+    for (uint32_t i = 0; i < WORDS; i++) {
+        assert_int_equal(b->host[OUT][at / 4 + i], pattern(A, i));
+    }
+}
+
+// The words are there when they are read, and need not be.
+static void reads_follow_syncs(void ** state) {
+    struct bench * b = *state;
+    two_transfers(b, FIRST, SECOND, false);
+    run_ok(b);
+    assert_arrived(b, SECOND);
+    two_transfers(b, FIRST, FIRST, false); // each word is read before it is written again
+    run_ok(b);
+    assert_arrived(b, FIRST);
+    two_transfers(b, SECOND, 2 * SECOND, true); // what a dispatch before wrote
+    run_ok(b);
+    assert_arrived(b, 2 * SECOND);
+    two_transfers(b, FIRST, SECOND, true);
+    expect_error(b, ST_DEVICE, "that S2MM0 of column 0 wrote, but the task was queued before");
+    two_transfers(b, SECOND - 4, 2 * SECOND, true); // its last word
+    expect_error(b, ST_DEVICE, "shim tile (0,0) MM2S0 BD 2 reads a word");
+}
+
+static void reads_are_in_time(void ** state) {
+    struct bench * b = *state;
+    two_transfers(b, FIRST, SECOND, true);
+    run_ok(b);
+    assert_arrived(b, SECOND);
+}
+
+// Two tasks of a descriptor, which is aimed anew while the second one waits for the first one.
+static void aim_too_early(struct bench * b) {
+    b->cdo.n = 0;
+    txn_begin(&b->txn);
+    loop_routes(b, 0, true);
+    struct bd_desc turn = {.length = WORDS, .address = 0x20000};
+    loop_memtile(b, 0, WORDS, turn);
+    struct shim_desc in = {.length = WORDS, .operand = A}, other = in;
+    struct shim_desc out = {.length = 2 * WORDS, .operand = OUT, .token = true};
+    other.operand = B;
+    txn_transfer(&b->txn, 0, true, 0, 0, &in);
+    txn_transfer(&b->txn, 0, true, 0, 0, &other);
+    txn_transfer(&b->txn, 0, false, 0, 1, &out);
+    txn_sync(&b->txn, 0, false, 0);
+}
+
+static void descriptors_wait_for_tasks(void ** state) {
+    struct bench * b = *state;
+    struct shim_desc last = {.length = WORDS, .operand = A};
+    aim_too_early(b); // the first task has begun by then, the second one is the other's
+    run_ok(b);
+    aim_too_early(b);
+    b->txn.s.n -= 4; // the sync
+    b->txn.ops--;
+    txn_transfer(&b->txn, 0, true, 0, 0, &last);
+    txn_transfer(&b->txn, 0, true, 0, 0, &last);
+    txn_sync(&b->txn, 0, false, 0);
+    expect_error(b, ST_DEVICE, "BD 0 is written while MM2S0 still has a task for it");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unset_factor_is_seen),
@@ -291,6 +381,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(memories_differ, setup_strict, teardown),
         cmocka_unit_test_setup_teardown(masks_are_read_both_ways, setup_strict, teardown),
         cmocka_unit_test_setup_teardown(masks_are_read_one_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(reads_follow_syncs, setup_strict, teardown),
+        cmocka_unit_test_setup_teardown(reads_are_in_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(descriptors_wait_for_tasks, setup_strict, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
