@@ -69,7 +69,7 @@ struct world {
     ggml_backend_buffer_t weights_buffer, buffer;
 };
 
-static struct world world_new(void) {
+static inline struct world world_new(void) {
     struct ggml_init_params params = {.mem_size = ggml_tensor_overhead() * 64 +
                                                   ggml_graph_overhead_custom(64, false),
                                       .no_alloc = true};
@@ -98,7 +98,7 @@ static inline void world_compute(struct world * w) {
     assert_int_equal(ggml_backend_graph_compute(stream, w->graph), GGML_STATUS_SUCCESS);
 }
 
-static void world_free(struct world * w) {
+static inline void world_free(struct world * w) {
     ggml_backend_buffer_free(w->weights_buffer);
     ggml_backend_buffer_free(w->buffer);
     ggml_free(w->weights);
@@ -217,8 +217,8 @@ struct sum {
 };
 
 // dst[m, n] of matrices [k, m] and [k, n]; columns: [m, k] and [n, k]
-static struct sum dot(const double * a, int64_t m, int64_t n_m, const double * b, int64_t n,
-                      int64_t n_n, int64_t k, bool columns) {
+static inline struct sum dot(const double * a, int64_t m, int64_t n_m, const double * b, int64_t n,
+                             int64_t n_n, int64_t k, bool columns) {
     struct sum s = {0};
     for (int64_t i = 0; i < k; i++) {
         double product = columns ? a[i * n_m + m] * b[i * n_n + n] : a[m * k + i] * b[n * k + i];
@@ -228,8 +228,8 @@ static struct sum dot(const double * a, int64_t m, int64_t n_m, const double * b
     return s;
 }
 
-static void assert_close(double got, struct sum want, double tolerance, const char * what,
-                         int64_t i) {
+static inline void assert_close(double got, struct sum want, double tolerance, const char * what,
+                                int64_t i) {
     if (!(fabs(got - want.value) <= want.size * tolerance)) {
         fail_msg("%s: sum %lld is %.9g, not %.9g (products of %.3g together)", what, (long long) i,
                  got, want.value, want.size);
