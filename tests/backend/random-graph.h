@@ -22,6 +22,7 @@ enum {
 enum kind {
     PRODUCT,
     TWINS,
+    AROUND,
     SUM,
     TIMES,
     NORM,
@@ -45,12 +46,14 @@ static const struct {
     const char * name;
     int weight; // how often, beside others
 } kinds[N_KINDS] = {
-    [PRODUCT] = {"product", 6},   [TWINS] = {"twins", 3},   [SUM] = {"sum", 6},
-    [TIMES] = {"times", 3},       [NORM] = {"norm", 3},     [WEIGHTED_NORM] = {"weighted norm", 5},
-    [GATE] = {"gate", 2},         [HALVES] = {"halves", 2}, [SCALE] = {"scale", 4},
-    [SOFT_MAX] = {"soft max", 2}, [TURN] = {"turn", 3},     [CUT] = {"cut", 4},
-    [WHOLE] = {"whole", 2},       [STORE] = {"store", 3},   [SET] = {"set", 3},
-    [LOOK_UP] = {"look up", 3},   [SCORES] = {"scores", 2}, [MIXTURE] = {"mixture", 3},
+    // clang-format off
+    [PRODUCT] = {"product", 6}, [TWINS] = {"twins", 3}, [AROUND] = {"around", 3},
+    [SUM] = {"sum", 6}, [TIMES] = {"times", 3}, [NORM] = {"norm", 3},
+    [WEIGHTED_NORM] = {"weighted norm", 6}, [GATE] = {"gate", 2}, [HALVES] = {"halves", 2},
+    [SCALE] = {"scale", 4}, [SOFT_MAX] = {"soft max", 2}, [TURN] = {"turn", 3}, [CUT] = {"cut", 4},
+    [WHOLE] = {"whole", 2}, [STORE] = {"store", 3}, [SET] = {"set", 3}, [LOOK_UP] = {"look up", 3},
+    [SCORES] = {"scores", 2}, [MIXTURE] = {"mixture", 4},
+    // clang-format on
 };
 
 struct step {
@@ -130,8 +133,9 @@ struct side {
     struct ggml_tensor * values[VALUES];
     int loud[VALUES];
     int64_t tokens;
-    int step;                    // at hand
-    struct ggml_tensor * before; // of it: a node that comes before its value, which is no operand
+    int step; // at hand
+    // Of it: nodes that come before its value, in this order; they need not be its operands.
+    struct ggml_tensor * before[2];
 };
 
 static struct ggml_context * context(void) {
@@ -195,6 +199,25 @@ static struct ggml_tensor * twins(struct side * s, const struct step * st, struc
     return st->in_place ? ggml_add_inplace(s->ctx, x, y) : ggml_swiglu_split(s->ctx, x, y);
 }
 
+// Two products of one tensor around a node that writes what they read, or that reads what lies
+// where the second one's result may.
+static struct ggml_tensor * around(struct side * s, const struct step * st, struct ggml_tensor * a,
+                                   struct ggml_tensor * b) {
+    enum ggml_type type;
+    int64_t any;
+    if (!weights_of(a, st->r, &type, &any) || !ggml_is_contiguous(a) || !ggml_is_contiguous(b)) {
+        return NULL;
+    }
+    struct ggml_tensor *x, *y, *between;
+    x = ggml_mul_mat(s->ctx, weight(s, 0, type, a->ne[0], b->ne[0], 1), a);
+    between = st->in_place ? ggml_scale_inplace(s->ctx, a, -2) : ggml_scale(s->ctx, b, 0.25f);
+    y = ggml_mul_mat(s->ctx, weight(s, 1, type, a->ne[0], b->ne[0], 1), a);
+    s->before[0] = x;
+    s->before[1] = between;
+    x = ggml_add(s->ctx, x, y);
+    return st->in_place ? x : ggml_add(s->ctx, x, between);
+}
+
 static struct ggml_tensor * norm(struct side * s, const struct step * st, struct ggml_tensor * a) {
     struct ggml_tensor * n =
         st->in_place ? ggml_rms_norm_inplace(s->ctx, a, 1e-5f) : ggml_rms_norm(s->ctx, a, 1e-5f);
@@ -202,7 +225,8 @@ static struct ggml_tensor * norm(struct side * s, const struct step * st, struct
         return n;
     }
     struct ggml_tensor * w = weight(s, 0, GGML_TYPE_F32, a->ne[0], 1, 1);
-    return st->r % 2 ? ggml_mul_inplace(s->ctx, n, w) : ggml_mul(s->ctx, n, w);
+    struct ggml_tensor * out = st->r % 2 ? ggml_mul_inplace(s->ctx, n, w) : ggml_mul(s->ctx, n, w);
+    return st->r / 2 % 3 ? out : ggml_add(s->ctx, out, n); // who wants the norm itself
 }
 
 static struct ggml_tensor * turn(struct side * s, const struct step * st, struct ggml_tensor * a) {
@@ -236,7 +260,7 @@ static struct ggml_tensor * store(struct side * s, const struct step * st, struc
     int64_t to = st->r / 8 % 4, from = st->r / 32 % 4;
     struct ggml_tensor * rows =
         ggml_view_2d(s->ctx, cache, a->ne[0], s->tokens, cache->nb[1], (size_t) to * cache->nb[1]);
-    s->before = ggml_cpy(s->ctx, a, rows);
+    s->before[0] = ggml_cpy(s->ctx, a, rows);
     rows = ggml_view_2d(s->ctx, cache, a->ne[0], s->tokens, cache->nb[1],
                         (size_t) from * cache->nb[1]);
     return cache->type == GGML_TYPE_F32 ? ggml_cont(s->ctx, rows)
@@ -250,7 +274,7 @@ static struct ggml_tensor * set(struct side * s, const struct step * st, struct 
     }
     struct ggml_tensor * at =
         leaf(s, ggml_new_tensor_1d(s->ctx, GGML_TYPE_I64, s->tokens), FILL_ROWS, cache->ne[1]);
-    s->before = ggml_set_rows(s->ctx, cache, a, at);
+    s->before[0] = ggml_set_rows(s->ctx, cache, a, at);
     struct ggml_tensor * rows =
         ggml_view_2d(s->ctx, cache, a->ne[0], s->tokens, cache->nb[1], cache->nb[1]);
     return cache->type == GGML_TYPE_F32 ? ggml_scale(s->ctx, rows, 1.5f)
@@ -307,11 +331,17 @@ static struct ggml_tensor * mixture(struct side * s, const struct step * st,
             ggml_view_2d(s->ctx, y, m, s->tokens, y->nb[2], (size_t) i * y->nb[1]);
         sum = sum ? ggml_add(s->ctx, sum, row) : row;
     }
+    if (st->r / 256 % 3 == 0) { // who wants one of them by itself
+        sum = ggml_add(s->ctx, sum, ggml_view_2d(s->ctx, y, m, s->tokens, y->nb[2], 0));
+    }
     return sum;
 }
 
 static struct ggml_tensor * of_two(struct side * s, const struct step * st, struct ggml_tensor * a,
                                    struct ggml_tensor * b) {
+    if (st->kind == AROUND) {
+        return around(s, st, a, b);
+    }
     if (st->kind == GATE) {
         return ggml_is_contiguous(a) && ggml_is_contiguous(b) ? ggml_swiglu_split(s->ctx, a, b)
                                                               : NULL;
@@ -381,6 +411,7 @@ static int loudness(const struct side * s, const struct step * st, int a, int b)
     case PRODUCT:
     case TWINS:
     case MIXTURE:
+    case AROUND:
         return s->loud[a] + 1;
     case TIMES:
     case GATE:
@@ -452,8 +483,12 @@ static void note_loud(struct side * s, int at) {
     }
 }
 
+static bool takes_two(enum kind kind) {
+    return kind == SUM || kind == TIMES || kind == GATE || kind == AROUND;
+}
+
 static struct ggml_tensor * try_step(struct side * s, const struct step * st, int a, int b) {
-    bool two = st->kind == SUM || st->kind == TIMES || st->kind == GATE;
+    bool two = takes_two(st->kind);
     if (a < 0 || (two && b < 0)) {
         return NULL;
     }
@@ -466,18 +501,19 @@ static struct ggml_tensor * try_step(struct side * s, const struct step * st, in
 static void build_step(struct side * s, struct program * p, int i) {
     struct step * st = &p->steps[i];
     int at = INPUTS + i, loudest = loudest_for(st->kind), leaves = s->n_leaves;
-    int a = find(s, st->a, loudest, NULL), b = a < 0 ? -1 : find(s, st->b, loudest, s->values[a]);
+    int a = find(s, st->a, loudest, NULL),
+        b = a < 0 ? -1 : find(s, st->b, loudest, st->kind == AROUND ? NULL : s->values[a]);
     struct ggml_tensor * since = last_tensor(s->ctx);
     s->step = i;
-    s->before = NULL;
+    s->before[0] = s->before[1] = NULL;
     struct ggml_tensor * out = st->dropped ? NULL : try_step(s, st, a, b);
     if (!out || (s->is_device && !takes(s, since))) {
         st->dropped = true;
         s->n_leaves = leaves;
         return;
     }
-    if (s->before) {
-        ggml_build_forward_expand(s->graph, s->before);
+    for (int k = 0; k < 2 && s->before[k]; k++) {
+        ggml_build_forward_expand(s->graph, s->before[k]);
     }
     if (st->output) {
         ggml_set_output(out);

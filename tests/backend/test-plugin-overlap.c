@@ -209,7 +209,7 @@ static void run_pair(uint32_t seed, int most) {
     }
 }
 
-static uint32_t first = 1, count = SANITIZED ? 2 : 6;
+static uint32_t first = 1, count = SANITIZED ? 1 : 4;
 static int nodes = MOST_STEPS;
 
 static void random_graphs(void ** state) {
