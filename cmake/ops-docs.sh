@@ -38,8 +38,8 @@ fi
 "$build/bin/kernel-types" >"$work/kernels"
 # The ops of the table in host-nodes.c.
 sed -n 's/^    {GGML_OP_\([A-Z_]*\), .*/\1/p' "$sources/src/backend/npu/host-nodes.c" >"$work/host"
-# Those of the table in steps.c.
-sed -n 's/^    {"\([A-Z0-9_]*\)", steps_.*/\1/p' "$sources/src/backend/npu/steps.c" >"$work/steps"
+# Those of the table in steps.c, but for sorting, of which a core does short rows alone.
+sed -n '/steps_sort/d; s/^    {"\([A-Z0-9_]*\)", steps_.*/\1/p' "$sources/src/backend/npu/steps.c" >"$work/steps"
 # The ops of ggml, but for views and for those that stand for a family.
 sed -n 's/^ *GGML_OP_\([A-Z0-9_]*\),.*/\1/p; s/^ *GGML_OP_\([A-Z0-9_]*\) = 0,.*/\1/p' "$bin/../include/ggml.h" |
     grep -v -x -E 'NONE|RESHAPE|VIEW|PERMUTE|TRANSPOSE|UNARY|GLU|COUNT|POOL_MAX|POOL_AVG|POOL_COUNT' >"$work/ops" || true
@@ -143,6 +143,8 @@ END {
     print "Operands of matrix products in other types, quantized ones too, are brought to bf16 first."
     print "SUM over rows that are not contiguous is refused, as by ggml'\''s CUDA, Vulkan, SYCL and Metal: the CPU takes"
     print "them for contiguous ones, so that there is no result to agree with."
+    print "Rows of ARGSORT and TOP_K beyond 2048 elements are steps, as below: parts are sorted, then merged, in rows of"
+    print "up to 1048576."
     print ""
     print "## Made of steps"
     print ""

@@ -15,6 +15,7 @@ static image_fn * const images[AIE_CODES] = {
     [AIE_CODE_ELEMENTWISE] = elementwise_image,
     [AIE_CODE_ROWS_LAYER] = rows_image,
     [AIE_CODE_ROWS_REDUCE] = rows_image,
+    [AIE_CODE_ROWS_SORT] = rows_image,
     [AIE_CODE_GEMM] = mul_mat_image,
     [AIE_CODE_GEMM_SHARED] = mul_mat_image,
     [AIE_CODE_GEMM_STORED] = mul_mat_image,

@@ -10,6 +10,7 @@ enum aie_code {
     AIE_CODE_ELEMENTWISE,
     AIE_CODE_ROWS_LAYER,
     AIE_CODE_ROWS_REDUCE,
+    AIE_CODE_ROWS_SORT,
     AIE_CODE_GEMM,        // products, and bf16's further tasks
     AIE_CODE_GEMM_SHARED, // of block floats
     AIE_CODE_GEMM_STORED, // of those, whose first operand comes so

@@ -25,6 +25,7 @@
         .loss = {18, 18, 18},         /* [bench] */                                                \
         .other_rows = {4, 5, 9},      /* [bench] */                                                \
         .sort = 5,                    /* [bench] */                                                \
+        .pairs = {10, 3},             /* [bench] */                                                \
         .mixed_penalty = 400000,      /* what would lose more has a PDI of its own */              \
         .macs_bf16 = 2048,            /* the multiplier's rate, all cores */                       \
         .gemm_slice = 6000,           /* [bench] */                                                \

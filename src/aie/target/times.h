@@ -52,6 +52,7 @@ struct aie_times {
     int row;                            // a row, however short
     struct aie_row_times soft_max, loss, other_rows;
     int sort;          // a word of a row that is sorted, and an eighth for each other
+    int pairs[2];      // a word of pairs that are sorted, or merged
     int long_soft[3];  // a word of a row of softmax that no memtile holds: bare, with a mask,
                        // and what exact takes more; 0: as soft_max says
     int mixed_penalty; // most that is lost among other programs, in half of the columns

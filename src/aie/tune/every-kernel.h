@@ -193,5 +193,8 @@ static int visit_all(visit_fn visit, void * user) {
     n += visit_attention(DTYPE_BF16, 64, 16, 4, 96, 200, visit, user);
     n += visit_attention(DTYPE_F16, 128, 16, 4, 96, 256, visit, user); // in halves
     n += visit_sum(2048, 8, visit, user);
+    for (int op = KERNEL_OP_SORT_PAIRS; op <= KERNEL_OP_MERGE_PAIRS; op++) { // of one length alone
+        n += visit_op((enum kernel_op) op, DTYPE_F32, (int64_t[4]){2048, 5, 1, 1}, visit, user);
+    }
     return n;
 }

@@ -7,7 +7,7 @@
 #include <math.h>
 
 // 0 to n - 1, which are exact up to 2^24.
-static struct view count(struct steps * s, int64_t n) {
+struct view steps_count(struct steps * s, int64_t n) {
     struct view v = steps_temp(s, GGML_TYPE_F32, n, 1, 1, 1);
     steps_need(s, n <= 1 << 24, "more numbers than are exact");
     steps_fill(s, steps_row(v, 0, 0, 1), 0);
@@ -24,7 +24,7 @@ void steps_arange(struct steps * s, const struct ggml_tensor * node) {
     steps_need(s, to.type == GGML_TYPE_F32 && node->ne[0] == ggml_nelements(node),
                "datatypes or shapes");
     if (s->status == ST_OK) {
-        steps_params(s, KERNEL_OP_SCALE, count(s, to.ne[0]), to, steps_float(node, 2),
+        steps_params(s, KERNEL_OP_SCALE, steps_count(s, to.ne[0]), to, steps_float(node, 2),
                      steps_float(node, 0));
     }
 }
@@ -55,7 +55,7 @@ void steps_cumsum(struct steps * s, const struct ggml_tensor * node) {
 // 1 where sign * (column - row - diagonal) > 0, else 0; never at 0 with a diagonal between numbers.
 static struct view triangle(struct steps * s, int64_t columns, int64_t rows, float sign,
                             float diagonal) {
-    struct view across = count(s, columns > rows ? columns : rows);
+    struct view across = steps_count(s, columns > rows ? columns : rows);
     struct view down = steps_temp(s, GGML_TYPE_F32, 1, rows, 1, 1);
     struct view mask = steps_temp(s, GGML_TYPE_F32, columns, rows, 1, 1);
     struct view number = steps_as(&across, 1, rows, 1, 1);
@@ -121,7 +121,7 @@ void steps_timestep(struct steps * s, const struct ggml_tensor * node) {
     if (s->status != ST_OK) {
         return;
     }
-    struct view f = count(s, half), angle = steps_temp(s, GGML_TYPE_F32, half, n, 1, 1);
+    struct view f = steps_count(s, half), angle = steps_temp(s, GGML_TYPE_F32, half, n, 1, 1);
     steps_params(s, KERNEL_OP_SCALE, f, f, -logf((float) period) / (float) half, 0);
     steps_unary(s, KERNEL_OP_EXP, f, f);
     // Both repeated: of two inputs one alone may be.

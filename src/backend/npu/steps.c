@@ -52,6 +52,8 @@ static const struct {
     {"RWKV_WKV7", steps_rwkv7},
     {"SSM_SCAN", steps_ssm_scan},
     {"UPSCALE", steps_upscale},
+    {"ARGSORT", steps_sort},
+    {"TOP_K", steps_sort},
 };
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 
@@ -346,6 +348,11 @@ void steps_rows(struct steps * s, enum kernel_op op, struct view a, struct view 
     call(s, &c, true);
 }
 
+void steps_pairs(struct steps * s, enum kernel_op op, struct view a, struct view out,
+                 uint32_t param) {
+    call(s, &(struct call){.op = op, .params = {param}, .n_inputs = 1, .at = {a, out}}, true);
+}
+
 // CLAMP makes one number of all, whatever they were: NaN too.
 void steps_fill(struct steps * s, struct view v, float value) {
     if (is_empty(&v)) {
@@ -464,7 +471,8 @@ static steps_op * op_of(const struct ggml_tensor * node) {
 }
 
 bool steps_is(const struct ggml_tensor * node) {
-    return op_of(node) != NULL;
+    steps_op * say = op_of(node);
+    return say && (say != steps_sort || steps_is_long_sort(node));
 }
 
 // The first half: nothing is sent.

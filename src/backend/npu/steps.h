@@ -74,6 +74,9 @@ void steps_params(struct steps * s, enum kernel_op op, struct view a, struct vie
 // A kernel over rows of one input: sums, norms, softmax.
 void steps_rows(struct steps * s, enum kernel_op op, struct view a, struct view out, float p0,
                 float p1);
+// The same, with an integer: what long rows are sorted with.
+void steps_pairs(struct steps * s, enum kernel_op op, struct view a, struct view out,
+                 uint32_t param);
 // MUL_MAT of f32 views, as ggml has it.
 void steps_product(struct steps * s, struct view a, struct view b, struct view out, bool precise);
 // Floats of any type as f32, which stay where they are if they are so; shorter ones lie without
@@ -90,10 +93,14 @@ typedef void steps_op(struct steps * s, const struct ggml_tensor * node);
 steps_op steps_pad, steps_pad_reflect, steps_roll, steps_set, steps_acc, steps_diag, steps_filled,
     steps_repeat_back;
 // steps-series.c
+struct view steps_count(struct steps * s, int64_t n); // 0 to n - 1, as f32
 steps_op steps_arange, steps_cumsum, steps_tri, steps_diag_mask, steps_timestep, steps_solve_tri;
 // steps-rows.c
 steps_op steps_group_norm, steps_rms_norm_back, steps_soft_max_back, steps_cross_entropy_back,
     steps_sgd, steps_adamw;
+// steps-sort.c
+steps_op steps_sort;
+bool steps_is_long_sort(const struct ggml_tensor * node); // ARGSORT and TOP_K beyond a core's rows
 // steps-window.c
 steps_op steps_im2col, steps_im2col_3d, steps_conv_2d, steps_conv_3d, steps_conv_dw, steps_pool_1d,
     steps_pool_2d, steps_ssm_conv;

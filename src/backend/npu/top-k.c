@@ -1,6 +1,7 @@
 // top-k: TOP_K, the numbers of a row's largest elements: the row sorted in scratch, and of that the
-// beginning.
+// beginning. Rows that no core keeps are steps-sort.c's.
 #include "moves.h"
+#include "steps.h"
 
 enum { DESCENDING = 1 };
 
@@ -25,7 +26,7 @@ static struct kernel_spec sort_of(const struct ggml_tensor * node, enum aie_arch
 }
 
 bool top_k_is(const struct ggml_tensor * node) {
-    return node->op == GGML_OP_TOP_K;
+    return node->op == GGML_OP_TOP_K && !steps_is_long_sort(node);
 }
 
 enum status top_k_check(struct hsa_device * device, const struct ggml_tensor * node,

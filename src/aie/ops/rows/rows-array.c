@@ -425,6 +425,7 @@ static void op_arguments(const struct column * c, uint32_t args[RW_N_ARGS]) {
         args[RW_ARG_SINK] = 0xff800000; // -infinity: none
         break;
     case KERNEL_OP_ARGSORT:
+    case KERNEL_OP_SORT_PAIRS:
         args[RW_ARG_ASCENDING] = spec->params[0] ? 0 : UINT32_MAX;
         break;
     case KERNEL_OP_CROSS_ENTROPY_LOSS:
@@ -582,10 +583,12 @@ static void start_column(const struct column * c, struct place place) {
 // About how many cycles a core takes for a word of a row, and for a row.
 static uint64_t word_cycles(const struct rows_plan * plan) {
     uint64_t passes = (uint64_t) plan->op->passes;
-    return plan->op->op == KERNEL_OP_SOFT_MAX  ? 8
-           : plan->op->op == KERNEL_OP_ARGSORT ? 10 + (uint64_t) plan->row / 2
-           : plan->held                        ? passes + 2
-                                               : passes;
+    return plan->op->op == KERNEL_OP_SOFT_MAX      ? 8
+           : plan->op->op == KERNEL_OP_ARGSORT     ? 10 + (uint64_t) plan->row / 2
+           : plan->op->op == KERNEL_OP_SORT_PAIRS  ? 24
+           : plan->op->op == KERNEL_OP_MERGE_PAIRS ? 3
+           : plan->held                            ? passes + 2
+                                                   : passes;
 }
 
 enum { ROW_CYCLES = 150 }; // in each pass

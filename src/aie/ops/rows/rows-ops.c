@@ -25,6 +25,8 @@ static const struct rows_op ops[] = {
     {KERNEL_OP_RMS_NORM_MUL, CUT, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
     {KERNEL_OP_L2_NORM, CUT, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
     {KERNEL_OP_SOFT_MAX, NEAREST, 2, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_SORT_PAIRS, CUT, 0, 1, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_MERGE_PAIRS, CUT, 1, 1, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
 };
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 
@@ -299,3 +301,10 @@ const struct rows_program rows_reduce = {.prepare = set_rounding,
                                          .total = true,
                                          .first_const = RW_SLOT_FACTOR,
                                          .exp_vectors = 1};
+
+const struct rows_program rows_sort = {.passes = rows_pairs,
+                                       .n_indices = 2,
+                                       .n_args = 1,
+                                       .n_best = 1,
+                                       .first_const = RW_SLOT_FACTOR,
+                                       .exp_vectors = 1};

@@ -51,3 +51,4 @@ void rows_prepare_halves(struct rows_writer * w);
 void rows_soft_max(struct rows_writer * w, int entry);
 void rows_loss(struct rows_writer * w, int entry);
 void rows_argsort(struct rows_writer * w, int entry);
+void rows_pairs(struct rows_writer * w, const int op_label[RW_MAX_INDEX]);

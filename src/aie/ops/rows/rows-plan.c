@@ -162,6 +162,11 @@ enum status rows_plan_make(const struct kernel_spec * spec, struct rows_plan * p
     }
     plan->streamed = plan->row > (odd ? ODD_CHUNK : RW_CHUNK_WORDS);
     plan->chunk = plan->b_dtype == DTYPE_F16 ? ODD_CHUNK : RW_CHUNK_WORDS;
+    bool pairs = spec->op == KERNEL_OP_SORT_PAIRS || spec->op == KERNEL_OP_MERGE_PAIRS;
+    if (pairs && plan->row != RW_CHUNK_WORDS) {
+        return error_set(err, ST_UNSUPPORTED, "rows of pairs are %d words, not %lld",
+                         RW_CHUNK_WORDS, (long long) plan->row);
+    }
     if (plan->streamed && spec->op == KERNEL_OP_ARGSORT) {
         return error_set(err, ST_UNSUPPORTED, "rows of up to %d elements are sorted, not of %lld",
                          RW_CHUNK_WORDS, (long long) plan->row);
@@ -271,7 +276,10 @@ uint64_t rows_bound(const struct kernel_spec * spec) {
     }
     const struct aie_row_times * p = soft ? &t->soft_max : loss ? &t->loss : &t->other_rows;
     int word = n <= KEPT ? p->kept : n <= HELD ? p->held : p->streamed;
-    word = spec->op == KERNEL_OP_ARGSORT ? t->sort + (int) (n / 8) : word; // each with each
+    word = spec->op == KERNEL_OP_ARGSORT       ? t->sort + (int) (n / 8) // each with each
+           : spec->op == KERNEL_OP_SORT_PAIRS  ? t->pairs[0]
+           : spec->op == KERNEL_OP_MERGE_PAIRS ? t->pairs[1]
+                                               : word;
     uint64_t most = bound_most_words(spec), columns = bound_columns(spec);
     if (rows) { // a row stays with one core, and the last ones leave some idle
         uint64_t workers = columns * (n <= HELD && !loss ? BOUND_CORES : 1);

@@ -341,7 +341,9 @@ static void write_program(struct rows_writer * w) {
 }
 
 static const struct rows_program * writer_of(const struct aie_program * of) {
-    return of->code == AIE_CODE_ROWS_LAYER ? &rows_layer : &rows_reduce;
+    return of->code == AIE_CODE_ROWS_LAYER  ? &rows_layer
+           : of->code == AIE_CODE_ROWS_SORT ? &rows_sort
+                                            : &rows_reduce;
 }
 
 // Norms and softmax are the functions that may be fast.

@@ -149,7 +149,7 @@ struct rows_program {
     int first_const; // slots from here on are free for constants
     int exp_vectors; // the most that rows_writer.exp_vectors may be
 };
-extern const struct rows_program rows_layer, rows_reduce;
+extern const struct rows_program rows_layer, rows_reduce, rows_sort;
 
 struct rows_code { // the core program and the content of its pool
     struct asm_code code;
