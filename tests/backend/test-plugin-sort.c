@@ -104,7 +104,9 @@ static void argsort(void ** state) {
     static const int64_t lengths[] = {2047, 2048, 2049, 4095, 4096, 5000, 16384};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         check(lengths[i], 1 + (int64_t) i % 3, 1, i % 2 ? ASC : DESC, (enum data)(i % KINDS));
-        check(lengths[i], 1, 1, i % 2 ? DESC : ASC, (enum data)((i + 2) % KINDS));
+        if (lengths[i] < 4096) {
+            check(lengths[i], 1, 1, i % 2 ? DESC : ASC, (enum data)((i + 2) % KINDS));
+        }
     }
     check(2049, 2, 3, ASC, SPECIAL);
     check(2049, 2, 3, DESC, SPECIAL);
@@ -120,9 +122,7 @@ static void top_k(void ** state) {
         {8193, 4, 7},   {9000, 1, 2051}, {33024, 1, 15},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        for (int kind = (int) i % 2; kind < KINDS; kind += 2) {
-            check(cases[i].n, cases[i].rows, 1, cases[i].k, (enum data) kind);
-        }
+        check(cases[i].n, cases[i].rows, 1, cases[i].k, (enum data)(i % KINDS));
     }
 }
 
