@@ -130,6 +130,9 @@ static bool make_rows(struct store * store, struct bench_task * t, enum dtype ty
     for (int i = 0; i < info->n_params; i++) {
         memcpy(&s->params[i], &one, 4);
     }
+    if (kernel_has_place(s->op)) {
+        s->params[0] = KERNEL_BEST_ALONE;
+    }
     for (size_t r = 0; r < sizeof results / sizeof results[0]; r++) {
         s->output = tensor_contiguous(results[r].type, results[r].ne);
         for (s->n_inputs = info->n_inputs; s->n_inputs > 0; s->n_inputs--) { // later ones optional

@@ -203,6 +203,10 @@ bool kernel_panel_check(const struct kernel_panel * panel, enum kernel_blocks b,
            rows % panel->rows == 0;
 }
 
+bool kernel_has_place(enum kernel_op op) {
+    return op == KERNEL_OP_ROTATE || kernel_op_info(op)->family == KERNEL_MOVE;
+}
+
 bool kernel_has_exact(const struct kernel_spec * spec) {
     return (unsigned) spec->op < KERNEL_OP_COUNT && has_exact[spec->op] &&
            spec->output.dtype == DTYPE_F32;

@@ -114,6 +114,11 @@ enum { KERNEL_NO_PAIR = -1 };    // of `pair`: a parameter asks for what there i
 // Where byte `at` of rows of row_bytes lies; *n is lowered to how many follow it there.
 size_t kernel_panel_at(const struct kernel_panel * p, size_t row_bytes, size_t at, size_t * n);
 
+// Where ROTATE and moves run, their parameter: on the decoder's PDI or on layer_f32's, by which is
+// better for the kernel alone; or on layer_f32's, for there its neighbours are.
+enum kernel_place { KERNEL_BEST_ALONE, KERNEL_ON_LAYER, KERNEL_PLACES };
+bool kernel_has_place(enum kernel_op op);
+
 // How near to the exact result a kernel comes: an NMSE of 1e-9 at most, or 5 units of f32's last
 // place.
 enum kernel_precision { KERNEL_FAST, KERNEL_EXACT };

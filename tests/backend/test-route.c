@@ -205,13 +205,14 @@ static void prompts(void ** state) {
             int loads, more;
         } on[DEVICES];
     } cases[] = {
-        {1, {{0, 13}, {0, 13}}},     {8, {{0, 14}, {0, 13}}},     {16, {{6, 13}, {0, 14}}},
-        {24, {{5, 13}, {0, 13}}},    {32, {{5, 13}, {0, 13}}},    {48, {{6, 13}, {0, 13}}},
-        {64, {{9, 13}, {0, 13}}},    {92, {{9, 13}, {6, 13}}},    {127, {{9, 13}, {8, 13}}},
-        {128, {{9, 13}, {14, 13}}},  {136, {{9, 13}, {9, 13}}},   {192, {{9, 13}, {9, 13}}},
-        {256, {{9, 14}, {18, 13}}},  {320, {{12, 13}, {18, 13}}}, {512, {{15, 14}, {18, 13}}},
-        {600, {{21, 13}, {18, 13}}},
+        {1, {{0, 13}, {0, 13}}},    {8, {{0, 14}, {0, 13}}},   {16, {{6, 13}, {0, 15}}},
+        {24, {{5, 13}, {0, 13}}},   {32, {{5, 13}, {0, 13}}},  {48, {{6, 13}, {0, 13}}},
+        {64, {{9, 13}, {0, 13}}},   {92, {{9, 13}, {6, 13}}},  {127, {{9, 13}, {8, 13}}},
+        {128, {{9, 13}, {15, 13}}}, {136, {{9, 13}, {9, 13}}}, {192, {{9, 13}, {9, 13}}},
+        {256, {{9, 14}, {9, 13}}},  {320, {{9, 13}, {9, 13}}}, {512, {{9, 14}, {9, 13}}},
+        {600, {{15, 13}, {9, 13}}},
     };
+    int wrong = 0;
     for (int arch = 0; arch < DEVICES; arch++) {
         for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
             int loads, then;
@@ -219,12 +220,14 @@ static void prompts(void ** state) {
             uint64_t more = prompt(&models[arch], cases[i].tokens + 1, &then);
             if (loads != cases[i].on[arch].loads ||
                 10 * more > (uint64_t) cases[i].on[arch].more * cycles) {
-                fail_msg("%s, %d tokens: %d loads; one token more: %.2f times as long",
-                         kernel_arch_name((enum aie_arch) arch), (int) cases[i].tokens, loads,
-                         (double) more / (double) cycles);
+                print_error("%s, %d tokens: %d loads; one token more: %.2f times as long\n",
+                            kernel_arch_name((enum aie_arch) arch), (int) cases[i].tokens, loads,
+                            (double) more / (double) cycles);
+                wrong++;
             }
         }
     }
+    assert_int_equal(wrong, 0);
 }
 
 int main(void) {

@@ -199,7 +199,7 @@ static uint32_t held_all(const struct spread_held * h) { // of a core; results h
     return held_words(h, SPREAD_A) + held_words(h, SPREAD_B) + 2 * held_words(h, SPREAD_OUT);
 }
 
-// Cycles until all is done, and for telling everyone. Sets the lead of a crew.
+// Cycles until all is done, and for telling everyone. Sets them and the lead of a crew.
 static uint64_t crew_cycles(const struct spread_work * w, struct spread_crew * crew) {
     uint64_t ways = (uint64_t) (crew->columns * crew->ways), all = ways * (uint64_t) crew->cores;
     uint64_t flow = (crew->mixed ? w->all_words : w->words) / (ways * w->words_a_cycle);
@@ -223,7 +223,8 @@ static uint64_t crew_cycles(const struct spread_work * w, struct spread_crew * c
     // the programming of the next.
     uint64_t told = ways * way, evened = busy + busy / 2;
     uint64_t late = told > evened ? (told - evened) * 3 / 2 : 0;
-    return busy + (w->leads ? told / 2 + late : told);
+    crew->cycles = busy + (w->leads ? told / 2 + late : told);
+    return crew->cycles;
 }
 
 static void try_crew(const struct spread_work * w, struct spread_crew crew,

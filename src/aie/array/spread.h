@@ -39,8 +39,9 @@ enum { SPREAD_MOST_WORDS = 2048 }; // of a chunk
 // time; another one pays where it saves more.
 struct spread_crew {
     int columns, ways, cores; // the cores of each way
-    uint64_t lead; // words that a column does while the next is told: what it may have more
-    bool mixed;    // a core among others with other programs, else one of four that are alike
+    uint64_t lead;   // words that a column does while the next is told: what it may have more
+    bool mixed;      // a core among others with other programs, else one of four that are alike
+    uint64_t cycles; // about, without what host memory takes longer
 };
 struct spread_work {
     const struct aie_times * times;  // of the chip

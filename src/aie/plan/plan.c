@@ -80,7 +80,22 @@ uint64_t aie_cycles(const struct kernel_spec * spec) {
     return cores > host ? cores : host;
 }
 
+// Of what runs on one PDI or another: the cores that work on that one, or host memory.
+static uint64_t placed_likely(const struct kernel_spec * spec) {
+    const int edges = aie_times(spec->arch)->likely.edges;
+    uint64_t memory = bound_likely(spec, edges), cores = 0;
+    struct aie_plan p;
+    if (aie_plan(spec, &p, NULL) == ST_OK) {
+        bool move = kernel_op_info(spec->op)->family == KERNEL_MOVE;
+        cores = (move ? p.of.move.crew.cycles : p.of.elementwise.crew.cycles) + (uint64_t) edges;
+    }
+    return memory > cores ? memory : cores;
+}
+
 uint64_t aie_likely(const struct kernel_spec * spec) {
+    if (kernel_has_place(spec->op)) {
+        return placed_likely(spec);
+    }
     switch (kernel_op_info(spec->op)->family) {
     case KERNEL_PRODUCT:
         return mul_mat_likely(spec);

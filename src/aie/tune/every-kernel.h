@@ -44,6 +44,9 @@ static int visit_op(enum kernel_op op, enum dtype t, const int64_t ne[4], visit_
             for (int i = 0; i < KERNEL_MAX_PARAMS; i++) {
                 memcpy(&s.params[i], &half, 4);
             }
+            if (kernel_has_place(s.op)) {
+                s.params[0] = KERNEL_BEST_ALONE;
+            }
             if (!seen) {
                 visit_one(visit, user, &s, &n);
             }

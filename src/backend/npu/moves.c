@@ -139,6 +139,9 @@ static enum status move(struct mover * m, const struct view * from, const struct
     if (kernel_for(m->npu, from, to, &spec)) {
         char * at[PLAN_OPERANDS] = {from->data, to->data};
         m->parts++;
+        if (m->stream) {
+            route_put(m->npu->store, &m->stream->npu->place, &spec);
+        }
         return m->stream ? npu_dispatch(m->stream, &spec, at, err) : ST_OK;
     }
     // In halves, along the outermost dimension that both have; rows of many elements too.
@@ -442,8 +445,12 @@ void moves_ways(struct npu * npu, const struct ggml_tensor * node, struct route_
     const struct ggml_tensor * shape = node->op == GGML_OP_SET_ROWS ? node->src[0] : node;
     struct view from = view_contiguous(node->src[0]->type, shape->ne, NULL);
     struct view to = view_contiguous(node->type, shape->ne, NULL);
+    if (node->op == GGML_OP_SET_ROWS) { // one behind the other, as a prompt's are
+        memcpy(from.nb, node->src[0]->nb, sizeof from.nb);
+        memcpy(to.nb, node->nb, sizeof to.nb);
+    }
     struct kernel_spec spec;
     if (kernel_for(npu, &from, &to, &spec)) {
-        route_add_kernel(out, npu->store, &spec);
+        route_add_placed(out, npu->store, &spec);
     }
 }

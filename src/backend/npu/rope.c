@@ -85,6 +85,7 @@ static enum status turn_pairs(struct hsa_stream * s, const struct turn * t, cons
         for (int64_t i2 = 0; i2 < t->tokens && st == ST_OK; i2 += step) {
             int64_t n = t->tokens - i2 < step ? t->tokens - i2 : step;
             struct kernel_spec spec = rotate(t, npu->arch, n);
+            route_put(npu->store, &s->npu->place, &spec);
             char * at[PLAN_OPERANDS] = {
                 t->x.data + first + (size_t) i2 * t->x.nb[2] + (size_t) i3 * t->x.nb[3],
                 (char *) (uintptr_t) (table + i2 * t->n_dims),
@@ -234,7 +235,7 @@ void rope_ways(struct hsa_device * device, const struct ggml_tensor * node, bool
     if (rope_check(device, node, NULL) == ST_OK && !ggml_is_empty(node)) {
         struct turn t = turn_of(node);
         struct kernel_spec spec = rotate(&t, device->npu->arch, tokens_at_once(device->npu, &t));
-        route_add_kernel(out, device->npu->store, &spec);
+        route_add_placed(out, device->npu->store, &spec);
     }
 }
 

@@ -33,6 +33,29 @@ void route_add_kernel(struct route_stop * stop, struct store * store,
     route_add(stop, (struct route_way){{at, at}, cycles});
 }
 
+static bool on_layer(struct store * store, const struct kernel_spec * spec,
+                     struct kernel_spec * out) {
+    *out = *spec;
+    out->params[0] = KERNEL_ON_LAYER;
+    return plan_can(store, out, false);
+}
+
+void route_add_placed(struct route_stop * stop, struct store * store,
+                      const struct kernel_spec * spec) {
+    struct kernel_spec there;
+    route_add_kernel(stop, store, spec);
+    if (on_layer(store, spec, &there)) {
+        route_add_kernel(stop, store, &there);
+    }
+}
+
+void route_put(struct store * store, const struct route_place * at, struct kernel_spec * spec) {
+    struct kernel_spec there;
+    if (at->first == &aie_programs[AIE_PROGRAM_LAYER_F32] && on_layer(store, spec, &there)) {
+        *spec = there;
+    }
+}
+
 struct path { // to a way of a stop
     uint64_t cycles;
     uint8_t from; // the way of the stop before

@@ -34,6 +34,11 @@ void route_add(struct route_stop * stop, struct route_way way);
 // The same of one kernel; none that our compiler has is left out.
 void route_add_kernel(struct route_stop * stop, struct store * store,
                       const struct kernel_spec * spec);
+// The same of one that has a place (enum kernel_place): wherever it may be.
+void route_add_placed(struct route_stop * stop, struct store * store,
+                      const struct kernel_spec * spec);
+// Puts one where the node at hand is to be, if there is such a kernel.
+void route_put(struct store * store, const struct route_place * at, struct kernel_spec * spec);
 // Have these kernels one PDI? A decoder's kernels take any of the decoders' PDIs.
 bool route_is_same(const struct aie_program * a, const struct aie_program * b);
 

@@ -35,17 +35,30 @@ static bool as_task(struct store * store, const struct kernel_spec * spec, uint3
     return plan_can(store, out, false);
 }
 
-void task_ways(struct npu * npu, const struct plan * p, struct route_stop * out) {
-    struct kernel_spec task;
+// The same of a plan's kernels, which are all alike but for the last one.
+static bool as_tasks(struct store * store, const struct plan * p, uint32_t products,
+                     struct plan * out) {
+    *out = *p;
+    return as_task(store, &p->spec, products, &out->spec) &&
+           (p->n % p->chunk == 0 || as_task(store, &p->rest, products, &out->rest));
+}
+
+// Of all of a plan's kernels.
+static void add_ways(struct store * store, const struct plan * p, struct route_stop * out) {
     struct route_stop one = {0};
-    route_add_kernel(&one, npu->store, &p->spec);
+    route_add_kernel(&one, store, &p->spec);
     for (int i = 0; i < one.n; i++) {
         one.ways[i].cycles *= (uint64_t) ((p->n + p->chunk - 1) / p->chunk);
         route_add(out, one.ways[i]);
     }
-    for (uint32_t products = 0; p->chunk >= p->n && products < PRODUCTS; products++) {
-        if (as_task(npu->store, &p->spec, products, &task)) {
-            route_add_kernel(out, npu->store, &task);
+}
+
+void task_ways(struct npu * npu, const struct plan * p, struct route_stop * out) {
+    struct plan tasks_of;
+    add_ways(npu->store, p, out);
+    for (uint32_t products = 0; products < PRODUCTS; products++) {
+        if (as_tasks(npu->store, p, products, &tasks_of)) {
+            add_ways(npu->store, &tasks_of, out);
         }
     }
 }
@@ -53,15 +66,15 @@ void task_ways(struct npu * npu, const struct plan * p, struct route_stop * out)
 void task_place(const struct hsa_stream * s, struct plan * p) {
     struct store * store = s->device->npu->store;
     const struct aie_program * wanted = s->npu->place.first;
-    const struct kernel_spec spec = p->spec;
-    for (uint32_t products = 0; wanted && p->chunk >= p->n && products < PRODUCTS; products++) {
+    const struct plan given = *p;
+    for (uint32_t products = 0; wanted && products < PRODUCTS; products++) {
         const struct aie_program * at = NULL;
-        struct kernel_spec task;
-        if (as_task(store, &spec, products, &task)) {
-            store_likely(store, &task, &at);
+        struct plan tasks_of;
+        if (as_tasks(store, &given, products, &tasks_of)) {
+            store_likely(store, &tasks_of.spec, &at);
         }
         if (at == wanted) {
-            p->spec = task;
+            *p = tasks_of;
         }
     }
 }

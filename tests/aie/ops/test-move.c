@@ -4,7 +4,7 @@
 #include "kernel-rig.h"
 #include "reference.h"
 
-#include "aie/ops/move/move.h"
+#include "aie/plan/plan.h"
 
 static int64_t offset_of(const struct tensor * t, int64_t index, const struct tensor * shape) {
     int64_t at = 0;
@@ -140,10 +140,14 @@ static const int64_t shapes[][4] = {
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
 static const int straight[4] = {0, 1, 2, 3}, exchanged[4] = {0, 2, 1, 3}, across[4] = {1, 0, 2, 3};
 
-// What the plan refuses the backend leaves to the host; how much that is, is said.
-static void run_supported(struct rig * r, const struct kernel_spec * spec, int * n, int * refused) {
-    if (aie_supports(spec, NULL) == ST_OK) {
-        run_case(r, spec);
+// What the plan refuses the backend leaves to the host; how much that is, is said. Every other one
+// is told its place.
+static void run_supported(struct rig * r, const struct kernel_spec * given, int * n,
+                          int * refused) {
+    struct kernel_spec spec = *given;
+    spec.params[0] = *n % 2 ? KERNEL_ON_LAYER : KERNEL_BEST_ALONE;
+    if (aie_supports(&spec, NULL) == ST_OK) {
+        run_case(r, &spec);
         ++*n;
     } else {
         ++*refused;
@@ -262,20 +266,46 @@ static void pairs(void ** state) {
                                     .arch = rig_arch,
                                     .n_inputs = 2,
                                     .inputs = {x, angles},
-                                    .output = x};
+                                    .output = x,
+                                    .params[0] = (i + (size_t) apart) % KERNEL_PLACES};
             run_case(&r, &s);
         }
     }
     rig_close(&r);
 }
 
+// By itself each of these is the decoder's. There are no other places than the two.
+static void places(void ** state) {
+    (void) state;
+    static const struct {
+        enum kernel_op op;
+        enum dtype to;
+        int inputs;
+    } ops[] = {{KERNEL_OP_COPY, DTYPE_F32, 1},
+               {KERNEL_OP_TO_F16, DTYPE_F16, 1},
+               {KERNEL_OP_ROTATE, DTYPE_F32, 2}};
+    static const int programs[KERNEL_PLACES] = {AIE_PROGRAM_DECODER, AIE_PROGRAM_LAYER_F32};
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        struct tensor x = tensor_contiguous(DTYPE_F32, shapes[0]);
+        struct kernel_spec s = {.op = ops[i].op,
+                                .arch = rig_arch,
+                                .n_inputs = ops[i].inputs,
+                                .inputs = {x, x},
+                                .output = tensor_contiguous(ops[i].to, shapes[0])};
+        for (s.params[0] = 0; s.params[0] < KERNEL_PLACES; s.params[0]++) {
+            struct aie_plan plan;
+            assert_int_equal(aie_plan(&s, &plan, NULL), ST_OK);
+            assert_ptr_equal(plan.program, &aie_programs[programs[s.params[0]]]);
+        }
+        assert_int_equal(aie_supports(&s, NULL), ST_INVALID);
+    }
+}
+
 int main(int argc, char ** argv) {
     rig_arguments(argc, argv, 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies),
-        cmocka_unit_test(repetitions),
-        cmocka_unit_test(casts),
-        cmocka_unit_test(pairs),
+        cmocka_unit_test(copies), cmocka_unit_test(repetitions), cmocka_unit_test(casts),
+        cmocka_unit_test(pairs),  cmocka_unit_test(places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

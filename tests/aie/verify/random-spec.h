@@ -128,6 +128,9 @@ static struct kernel_spec random_spec(uint64_t number) {
         float p = (float) random_below(&r, 64) / 16;
         memcpy(&s.params[i], &p, 4);
     }
+    if (kernel_has_place(s.op)) {
+        s.params[0] = random_below(&r, KERNEL_PLACES);
+    }
     if (info->family == KERNEL_PRODUCT) {
         random_product(&r, &s);
     } else if (info->family == KERNEL_CONVERSION) {

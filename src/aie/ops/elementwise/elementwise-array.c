@@ -53,6 +53,10 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
         return error_set(err, ST_INVALID, "rows of %lld are not pairs with an angle each",
                          (long long) a->ne[0]);
     }
+    if (kernel_has_place(spec->op) && spec->params[0] >= KERNEL_PLACES) {
+        return error_set(err, ST_INVALID, "%s: there is no place %u", kernel_op_name(spec->op),
+                         spec->params[0]);
+    }
     if (!ew_find(spec->op, out->dtype)) {
         return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op),
                          dtype_name(out->dtype));
@@ -210,7 +214,8 @@ static struct spread_crew crew_for(const struct kernel_spec * spec,
         .most_cores = SPREAD_CORES,
         .most_ways = spec->n_inputs > 1 ? 1 : 2,
         .leads = runs == 1 && words / (uint64_t) columns >= PLAN_LEADS_FROM,
-        .may_mix = program == &aie_programs[AIE_PROGRAM_LAYER_F32],
+        .may_mix = program == &aie_programs[AIE_PROGRAM_LAYER_F32] &&
+                   !(kernel_has_place(spec->op) && spec->params[0] == KERNEL_ON_LAYER),
         .mixed_columns = mixed_columns(columns),
     });
 }

@@ -202,10 +202,15 @@ static bool has_factor(enum kernel_op op) { // as its first parameter
     return op == KERNEL_OP_SCALE || op == KERNEL_OP_LEAKY_RELU;
 }
 
+// Those of the op's parameters that its function sees.
+static int n_numbers(enum kernel_op op) {
+    return kernel_has_place(op) ? 0 : kernel_op_info(op)->n_params;
+}
+
 int ew_n_args(enum kernel_op op) {
-    return kernel_op_info(op)->n_params + (has_factor(op)          ? FACTOR_PIECES
-                                           : op == KERNEL_OP_CLAMP ? EW_CLAMP_ORDERED
-                                                                   : 0);
+    return n_numbers(op) + (has_factor(op)          ? FACTOR_PIECES
+                            : op == KERNEL_OP_CLAMP ? EW_CLAMP_ORDERED
+                                                    : 0);
 }
 
 static void add_pieces(uint32_t factor, uint32_t pieces[FACTOR_PIECES]) {
@@ -262,7 +267,7 @@ static void clamp_args(enum dtype t, uint32_t args[2 * EW_CLAMP_ORDERED]) {
 
 void ew_args(const struct kernel_spec * spec, uint32_t args[KERNEL_MAX_PARAMS]) {
     memset(args, 0, KERNEL_MAX_PARAMS * sizeof args[0]);
-    int n = kernel_op_info(spec->op)->n_params;
+    int n = n_numbers(spec->op);
     memcpy(args, spec->params, (size_t) n * sizeof args[0]);
     if (has_factor(spec->op)) {
         add_pieces(args[0], args + n);

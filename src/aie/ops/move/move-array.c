@@ -25,6 +25,10 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
         return error_set(err, ST_UNSUPPORTED, "%s from %s to %s", kernel_op_name(spec->op),
                          dtype_name(from), dtype_name(to));
     }
+    if (spec->params[0] >= KERNEL_PLACES) {
+        return error_set(err, ST_INVALID, "%s: there is no place %u", kernel_op_name(spec->op),
+                         spec->params[0]);
+    }
     return ST_OK;
 }
 
@@ -113,7 +117,7 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, const struct
                               .least_columns = plan->runs > 1 ? ops_columns(spec) : 1,
                               .most_columns = ops_columns(spec),
                               .most_cores = copy ? 1 : SPREAD_CORES,
-                              .may_mix = true,
+                              .may_mix = spec->params[0] != KERNEL_ON_LAYER,
                               .mixed_columns = copy ? 0 : mixed_columns(ops_columns(spec))});
 }
 
