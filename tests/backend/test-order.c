@@ -2,6 +2,7 @@
 // says that somebody could tell.
 #include "base/cmocka-all.h"
 
+#include "backend/inplace.h"
 #include "backend/order.h"
 
 static bool together(const struct ggml_tensor * node, const struct ggml_tensor * other) {
@@ -150,9 +151,46 @@ static void joins(void ** state) {
     }
 }
 
+// A product whose ROPE is all that reads it is written where the ROPE's result goes, and only then.
+static void in_place(void ** state) {
+    (void) state;
+    enum { AS_IT_IS, FEW_ROWS, OUTPUT, READ_AGAIN, NEVER_GIVEN, OVERLAPS, PART, CASES };
+    for (int i = 0; i < CASES; i++) {
+        struct ggml_context * ctx = ggml_init((struct ggml_init_params){.mem_size = 1 << 20});
+        struct ggml_cgraph * graph = ggml_new_graph(ctx);
+        const int64_t tokens = i == FEW_ROWS ? 16 : 20;
+        struct ggml_tensor * a = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 32, 64);
+        struct ggml_tensor * b = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 32, tokens);
+        struct ggml_tensor * positions = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, tokens);
+        struct ggml_tensor * product = ggml_mul_mat(ctx, a, b);
+        struct ggml_tensor * heads =
+            i == PART ? ggml_view_3d(ctx, product, 16, 1, tokens, 64, product->nb[1], 0)
+                      : ggml_reshape_3d(ctx, product, 16, 4, tokens);
+        struct ggml_tensor * turned = ggml_rope(ctx, heads, positions, 16, GGML_ROPE_TYPE_NORMAL);
+        ggml_build_forward_expand(graph, turned);
+        if (i == READ_AGAIN) {
+            ggml_build_forward_expand(graph, ggml_relu(ctx, product));
+        }
+        struct ggml_tensor * next = ggml_relu(ctx, turned);
+        ggml_build_forward_expand(graph, next);
+        next->data = i == NEVER_GIVEN ? next->data : product->data;
+        turned->data = i == OVERLAPS ? b->data : turned->data;
+        product->flags |= i == OUTPUT ? GGML_TENSOR_FLAG_OUTPUT : 0;
+        void * was = product->data;
+        struct inplace p;
+        inplace_begin(&p, graph, INPLACE_FEW_ROWS);
+        assert_ptr_equal(product->data, i == AS_IT_IS ? turned->data : was);
+        assert_ptr_equal(heads->data, product->data);
+        inplace_end(&p);
+        assert_ptr_equal(product->data, was);
+        assert_ptr_equal(heads->data, was);
+        ggml_free(ctx);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(groups), cmocka_unit_test(as_it_stands),
-                                       cmocka_unit_test(memory_decides), cmocka_unit_test(had),
-                                       cmocka_unit_test(joins)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(groups), cmocka_unit_test(as_it_stands), cmocka_unit_test(memory_decides),
+        cmocka_unit_test(had),    cmocka_unit_test(in_place),     cmocka_unit_test(joins)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

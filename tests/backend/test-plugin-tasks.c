@@ -166,26 +166,46 @@ static void set_counts(struct ggml_tensor * positions, struct ggml_tensor * rows
     ggml_backend_tensor_set(rows, row, 0, sizeof row);
 }
 
+struct turning {
+    struct world w;
+    struct ggml_tensor *x, *positions, *rows, *cache, *q, *k, *q_turned, *k_turned, *stored;
+};
+
+static struct turning turning_new(void) {
+    enum { K = 256 };
+    struct turning t = {.w = world_new()};
+    struct ggml_context * ctx = t.w.ctx;
+    t.x = ggml_new_tensor_2d(t.w.weights, GGML_TYPE_F32, K, TOKENS);
+    t.positions = ggml_new_tensor_1d(t.w.weights, GGML_TYPE_I32, TOKENS);
+    t.rows = ggml_new_tensor_1d(t.w.weights, GGML_TYPE_I64, TOKENS);
+    t.cache = ggml_new_tensor_2d(t.w.weights, GGML_TYPE_F16, DIM * KEYS, TOKENS);
+    t.q = heads_of(&t.w, t.x, HEADS);
+    t.q_turned = ggml_rope(ctx, t.q, t.positions, DIM, GGML_ROPE_TYPE_NORMAL);
+    ggml_build_forward_expand(t.w.graph, t.q_turned);
+    t.k = heads_of(&t.w, t.x, KEYS);
+    t.k_turned = ggml_rope(ctx, t.k, t.positions, DIM, GGML_ROPE_TYPE_NORMAL);
+    t.stored =
+        ggml_set_rows(ctx, t.cache, ggml_reshape_2d(ctx, t.k_turned, DIM * KEYS, TOKENS), t.rows);
+    return t;
+}
+
+static void turning_fill(struct turning * t) {
+    fill(t->q->src[0]->src[0], 1);
+    fill(t->k->src[0]->src[0], 2);
+    fill(t->x, 3);
+    set_counts(t->positions, t->rows);
+}
+
 // By themselves queries are turned on another PDI than keys. In a graph both, and the rows of a
 // cache, are on one.
 static void turned(void ** state) {
     (void) state;
-    enum { K = 256 };
-    struct world w = world_new();
-    struct ggml_tensor * x = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, K, TOKENS);
-    struct ggml_tensor * positions = ggml_new_tensor_1d(w.ctx, GGML_TYPE_I32, TOKENS);
-    struct ggml_tensor * rows = ggml_new_tensor_1d(w.ctx, GGML_TYPE_I64, TOKENS);
-    struct ggml_tensor * cache = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F16, DIM * KEYS, TOKENS);
-    struct ggml_tensor *q = heads_of(&w, x, HEADS), *k = heads_of(&w, x, KEYS);
-    struct ggml_tensor * q_turned = ggml_rope(w.ctx, q, positions, DIM, GGML_ROPE_TYPE_NORMAL);
-    struct ggml_tensor * k_turned = ggml_rope(w.ctx, k, positions, DIM, GGML_ROPE_TYPE_NORMAL);
-    ggml_build_forward_expand(w.graph, q_turned);
-    world_alloc(&w, ggml_set_rows(w.ctx, cache,
-                                  ggml_reshape_2d(w.ctx, k_turned, DIM * KEYS, TOKENS), rows));
-    fill(q->src[0]->src[0], 1);
-    fill(k->src[0]->src[0], 2);
-    fill(x, 3);
-    set_counts(positions, rows);
+    struct turning t = turning_new();
+    struct world w = t.w;
+    struct ggml_tensor *q = t.q, *k = t.k, *q_turned = t.q_turned, *k_turned = t.k_turned;
+    struct ggml_tensor * cache = t.cache;
+    world_alloc(&w, t.stored);
+    turning_fill(&t);
     for (int run = 0; run < 2; run++) {
         uint64_t before = counters().pdi_loads;
         world_compute(&w);
@@ -204,8 +224,48 @@ static void turned(void ** state) {
     world_free(&w);
 }
 
+// As ggml's allocator has it: the product of keys is written where that of queries was, behind what
+// turned these. The PDIs are as many, and so are the results.
+static void memory_again(void ** state) {
+    (void) state;
+    struct turning apart = turning_new(), t = turning_new();
+    world_alloc(&apart.w, apart.stored);
+    turning_fill(&apart);
+    world_compute(&apart.w);
+    ggml_set_output(t.q_turned);
+    ggml_set_output(t.k_turned);
+    ggml_build_forward_expand(t.w.graph, t.stored);
+    t.w.weights_buffer = ggml_backend_alloc_ctx_tensors(t.w.weights, stream);
+    ggml_backend_buffer_set_usage(t.w.weights_buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    ggml_gallocr_t rest = ggml_gallocr_new(ggml_backend_get_default_buffer_type(stream));
+    assert_true(rest && ggml_gallocr_alloc_graph(rest, t.w.graph));
+    const void *was = t.q->data, *later = t.k->data;
+    assert_ptr_equal(was, later);
+    assert_ptr_not_equal(was, t.q_turned->data);
+    turning_fill(&t);
+    for (int run = 0; run < 2; run++) {
+        uint64_t before = counters().pdi_loads;
+        world_compute(&t.w);
+        assert_int_equal(counters().pdi_loads - before, 2);
+        assert_ptr_equal(t.q->data, was);
+        assert_ptr_equal(t.k->data, later);
+    }
+    const struct ggml_tensor *want[] = {apart.q_turned, apart.k_turned, apart.cache},
+                             *got[] = {t.q_turned, t.k_turned, t.cache};
+    for (int i = 0; i < 3; i++) {
+        double *a = values(want[i]), *b = values(got[i]);
+        assert_memory_equal(a, b, (size_t) ggml_nelements(want[i]) * sizeof *a);
+        free(a);
+        free(b);
+    }
+    ggml_gallocr_free(rest);
+    world_free(&apart.w);
+    world_free(&t.w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_pdi), cmocka_unit_test(odd_rows),
-                                       cmocka_unit_test(other_forms), cmocka_unit_test(turned)};
+                                       cmocka_unit_test(other_forms), cmocka_unit_test(turned),
+                                       cmocka_unit_test(memory_again)};
     return cmocka_run_group_tests(tests, load, unload);
 }

@@ -8,6 +8,7 @@
 #include "backend/stream.h"
 
 #include "backend/npu/panels.h"
+#include "backend/inplace.h"
 #include "backend/order.h"
 
 #include <inttypes.h>
@@ -286,7 +287,9 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
     if (st != ST_OK) {
         log_error("%s: %s", s->device->name, err.text);
     }
+    struct inplace in_place = {0};
     if (st == ST_OK && s->device->kind->route) {
+        inplace_begin(&in_place, graph, INPLACE_FEW_ROWS);
         s->device->kind->route(s, graph);
     }
     struct order order = order_of(graph, s->device->kind);
@@ -318,6 +321,7 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
         log_error("%s: %s", s->device->name, late.text);
     }
     s->node = NULL;
+    inplace_end(&in_place);
     scratch_reset(s, SCRATCH_KEEP_SIZE);
     pthread_rwlock_unlock(&s->device->layout);
     return st == ST_OK          ? GGML_STATUS_SUCCESS
