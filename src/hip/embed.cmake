@@ -1,6 +1,6 @@
-# Writes the kernels' sources into one C file: cmake -D DIR=... -D OUT=... -P embed.cmake
+# Writes the kernels' sources into one C file: cmake -D DIR=... -D OUT=... [-D GRIDS=...] -P embed.cmake
 # A source becomes one text that needs no other: the headers of its directory stand where they were
-# included, each once. So its hash is that of all it is made of.
+# included, each once. So its hash is that of all it is made of. GRIDS is a file of ggml's tables.
 cmake_policy(VERSION 3.16)
 
 function(expand file out)
@@ -28,6 +28,13 @@ function(expand file out)
     set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
+# Bytes, because a string literal of that length is more than C promises to take.
+function(bytes file out)
+    file(READ ${file} hex HEX)
+    string(REGEX REPLACE "(..)" "0x\\1," hex "${hex}")
+    set(${out} "${hex}0" PARENT_SCOPE)
+endfunction()
+
 set(c "// Made by embed.cmake from the files in kernels/.\n#include \"hip-impl.h\"\n")
 set(table "")
 file(GLOB sources RELATIVE ${DIR} ${DIR}/*.hip)
@@ -39,12 +46,15 @@ foreach(source ${sources})
     string(REPLACE "@O@" "[" text "${text}")
     string(REPLACE "@C@" "]" text "${text}")
     get_filename_component(name ${source} NAME_WE)
-    # Bytes, because a string literal of that length is more than C promises to take.
     file(WRITE ${OUT}.text "${text}")
-    file(READ ${OUT}.text hex HEX)
-    string(REGEX REPLACE "(..)" "0x\\1," hex "${hex}")
-    string(APPEND c "static const char ${name}_text[] = {${hex}0};\n")
+    bytes(${OUT}.text hex)
+    string(APPEND c "static const char ${name}_text[] = {${hex}};\n")
     string(APPEND table "    {\"${name}\", ${name}_text},\n")
 endforeach()
 file(REMOVE ${OUT}.text)
+set(hex 0)
+if(GRIDS)
+    bytes(${GRIDS} hex)
+endif()
+string(APPEND c "const char hip_grids[] = {${hex}};\n")
 file(WRITE ${OUT} "${c}const struct hip_source hip_sources[] = {\n${table}    {NULL, NULL},\n};\n")

@@ -178,6 +178,7 @@ struct hip_source {
     const char *name, *text;
 };
 extern const struct hip_source hip_sources[]; // ends with a NULL name
+extern const char hip_grids[];                // ggml's tables as macros; "": the build had none
 bool hip_module_exists(const char * name);    // also where there is no memory for its source
 
 // ---- manager.c, device.c ----

@@ -33,32 +33,42 @@ static const char gated_units[] = "glu_{"
 static const struct {
     const char *name, *source, *types, *kernels;
 } modules[] = {
-#define MODULE(name, source, types, kernels) {#name, #source, types, kernels},
-#define FAMILY(name, source, types, kernels) {#name, #source, types, kernels},
+#define MODULE(name, source, types, kernels)     {#name, #source, types, kernels},
+#define WITH_GRIDS(name, source, types, kernels) {#name, #source, types, kernels},
+#define FAMILY(name, source, types, kernels)     {#name, #source, types, kernels},
 #include "modules.def"
 #undef MODULE
+#undef WITH_GRIDS
 #undef FAMILY
 };
 enum {
 #define MODULE(name, source, types, kernels) MODULE_##name,
 #include "modules.def"
+    WITHOUT_GRIDS, // so many where the build had no tables of ggml's
+    BEFORE_GRIDS = WITHOUT_GRIDS - 1,
 #undef MODULE
+#define MODULE(name, source, types, kernels)
+#define WITH_GRIDS(name, source, types, kernels) MODULE_##name,
+#include "modules.def"
+#undef MODULE
+#undef WITH_GRIDS
     MODULES, // each kernel is in one of these; families follow
     ALL_MODULES = sizeof modules / sizeof modules[0],
     MAX_KERNEL = 96
 };
 
 int rocm_modules_count(void) {
-    return MODULES;
+    return *hip_grids ? MODULES : WITHOUT_GRIDS;
 }
 
 const char * rocm_modules_name(int i) {
-    return i >= 0 && i < MODULES ? modules[i].name : NULL;
+    return i >= 0 && i < rocm_modules_count() ? modules[i].name : NULL;
 }
 
 static int find(const char * name) {
     for (int i = 0; name && i < ALL_MODULES; i++) {
-        if (!strcmp(modules[i].name, name)) {
+        bool there = i < rocm_modules_count() || i >= MODULES;
+        if (there && !strcmp(modules[i].name, name)) {
             return i;
         }
     }
@@ -82,6 +92,9 @@ static char * make_text(int i) { // NULL: no memory
         size_t n = strcspn(p, ",");
         buf_printf(&text, " X(%.*s, ##__VA_ARGS__)", (int) n, p);
         p += n + (p[n] == ',');
+    }
+    if (i >= WITHOUT_GRIDS && i < MODULES) {
+        buf_printf(&text, "\n%s", hip_grids);
     }
     buf_printf(&text, "\n#line 1 \"%s.hip\"\n", modules[i].source);
     for (const struct hip_source * s = hip_sources; s->name; s++) {
@@ -163,7 +176,7 @@ static bool compare(void * user, const char * kernel) {
 }
 
 const char * rocm_modules_find(const char * kernel) {
-    for (int i = 0; kernel && i < MODULES; i++) {
+    for (int i = 0; kernel && i < rocm_modules_count(); i++) {
         struct search s = {.kernel = kernel};
         rocm_modules_kernels(modules[i].name, compare, &s);
         if (s.found) {

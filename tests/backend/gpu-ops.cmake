@@ -39,6 +39,11 @@ gpu_ops_test(backend-ops-gfx942-moves  gfx942 403 partial -o CPY,CONT,DUP,REPEAT
     -p "type(_src)?=(f32|f16|bf16|i32),.*ne")
 gpu_ops_test(backend-ops-gfx942-quants gfx942 132 -o MUL_MAT
     -p "type_a=(q2_K|q[3-8]_|iq4|mxfp4).*,m=(16|64),n=(1|2|9|77),")
+# Types with tables of ggml's: rows and products.
+foreach(arch gfx942 gfx1100)
+    gpu_ops_test(backend-ops-${arch}-grids ${arch} 49 -o GET_ROWS,MUL_MAT
+        -p "(type=iq[123].*n=256,m=5,r=4,be1=1,|type_a=iq[123].*m=16,n=(1|9),k=256,bs=.1,1.,nr=.1,1.)")
+endforeach()
 # Products by matrix instructions; those of gfx942 are above.
 foreach(arch gfx90a gfx1100 gfx1151)
     gpu_ops_test(backend-ops-${arch}-matrix ${arch} 10 -o MUL_MAT

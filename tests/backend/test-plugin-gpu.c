@@ -385,7 +385,7 @@ static void what_cannot_work(void ** state) {
     struct world w = world_new();
     struct ggml_tensor * f = tensor(&w, GGML_TYPE_F32, 64, 4, 1, 1);
     struct ggml_tensor * wide = tensor(&w, GGML_TYPE_F32, 256, 4, 1, 1);
-    struct ggml_tensor * grid = tensor(&w, GGML_TYPE_IQ2_XXS, 256, 4, 1, 1); // no kernel has it
+    struct ggml_tensor * sums = tensor(&w, GGML_TYPE_Q8_1, 256, 4, 1, 1); // no kernel has it
     struct ggml_tensor * half = tensor(&w, GGML_TYPE_F16, 64, 1, 1, 1);
     struct ggml_tensor * i8 = tensor(&w, GGML_TYPE_I8, 64, 4, 1, 1);
     struct ggml_tensor * i16 = tensor(&w, GGML_TYPE_I16, 64, 4, 1, 1);
@@ -393,14 +393,14 @@ static void what_cannot_work(void ** state) {
     struct ggml_tensor * of_nothing = ggml_mul_mat(w.ctx, f, f);
     of_nothing->src[0] = of_nothing->src[1] = none; // ggml would not make such sums of nothing
     struct ggml_tensor * const nodes[] = {
-        ggml_mul_mat(w.ctx, grid, wide),
+        ggml_mul_mat(w.ctx, sums, wide),
         ggml_mul_mat(w.ctx, tensor(&w, GGML_TYPE_Q4_0, 64, 4, 1, 1), half), // b must be f32
         ggml_add(w.ctx, tensor(&w, GGML_TYPE_I32, 64, 4, 1, 1), f),
         ggml_add(w.ctx, i8, i8),
         ggml_add(w.ctx, i16, i16),
-        ggml_cpy(w.ctx, wide, tensor(&w, GGML_TYPE_Q4_K, 256, 4, 1, 1)),
-        ggml_cpy(w.ctx, grid, wide),
-        ggml_get_rows(w.ctx, grid, ggml_new_tensor_1d(w.ctx, GGML_TYPE_I32, 2)),
+        ggml_cpy(w.ctx, wide, tensor(&w, GGML_TYPE_IQ2_XXS, 256, 4, 1, 1)),
+        ggml_cpy(w.ctx, sums, wide),
+        ggml_get_rows(w.ctx, sums, ggml_new_tensor_1d(w.ctx, GGML_TYPE_I32, 2)),
         ggml_win_part(w.ctx, f, 4),
         ggml_map_custom1(w.ctx, f, on_the_host, 1, NULL),
         of_nothing,

@@ -137,6 +137,16 @@ static void test_find(void ** state) {
     for (int i = 0; i < rocm_modules_count(); i++) {
         assert_string_not_equal(rocm_modules_name(i), ROCM_SOURCE_BINARY);
     }
+    // Types with tables of ggml's are there where the build had a ggml.
+    static const char * const grids[][2] = {{"get_rows_iq1_m", "grids_read"},
+                                            {"matvec_iq3_s_f32", "matmul_iq3"},
+                                            {"matmul_id_iq2_xxs_f32", "matmul_id_iq2"}};
+    for (size_t i = 0; i < sizeof grids / sizeof grids[0]; i++) {
+        const char * module = rocm_modules_find(grids[i][0]);
+        assert_int_equal(module != NULL, *hip_grids != 0);
+        assert_true(!module || !strcmp(module, grids[i][1]));
+        assert_int_equal(rocm_modules_source(grids[i][1]) != NULL, *hip_grids != 0);
+    }
     assert_null(rocm_modules_find("unary_exp"));
     assert_null(rocm_modules_find(""));
     assert_null(rocm_modules_source("nothing"));

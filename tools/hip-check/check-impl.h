@@ -73,5 +73,6 @@ struct check_format {
 };
 // The one whose name is at the start of text, before its end or one '_'; NULL: none.
 const struct check_format * check_format(const char * text);
+extern const struct check_format check_grids[]; // check-grids.c; ends with a NULL name
 void check_fill_blocks(const struct check_format * f, uint8_t * p, uint32_t n);
 enum { CHECK_BLOCK = 256 }; // the longest

@@ -239,14 +239,22 @@ static const struct check_format formats[] = {
     {"tq1_0", 256, 54, {52, -1}, tq1_0},   {"tq2_0", 256, 66, {64, -1}, tq2_0},
 };
 
+static bool is_of(const struct check_format * f, const char * text) {
+    size_t n = strlen(f->name);
+    return !strncmp(text, f->name, n) && (!text[n] || text[n] == '_');
+}
+
 const struct check_format * check_format(const char * text) {
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
-        size_t n = strlen(formats[i].name);
-        if (!strncmp(text, formats[i].name, n) && (!text[n] || text[n] == '_')) {
+        if (is_of(&formats[i], text)) {
             return &formats[i];
         }
     }
-    return NULL;
+    const struct check_format * f = check_grids;
+    while (f->name && !is_of(f, text)) {
+        f++;
+    }
+    return f->name ? f : NULL;
 }
 
 void check_fill_blocks(const struct check_format * f, uint8_t * p, uint32_t n) {
@@ -259,6 +267,9 @@ void check_fill_blocks(const struct check_format * f, uint8_t * p, uint32_t n) {
                 check_put(T_F16, p + f->halves[k], 0,
                           check_value(T_F16, i * 2 + (uint32_t) k) / 32);
             }
+        }
+        if (!strcmp(f->name, "iq1_m")) { // the high four bits of a float, behind three others
+            p[f->bytes - 1] = (uint8_t) (0x30 | (p[f->bytes - 1] & 15));
         }
         if (f->decode == mxfp4) { // a power around 1, and now and then the smallest ones
             p[0] = (uint8_t) (i % 5 == 4 ? p[0] % 3 : 120 + p[0] % 16);

@@ -2,6 +2,7 @@
 #ifndef ROCM_KERNELS_MATMUL_BLOCKS_H
 #define ROCM_KERNELS_MATMUL_BLOCKS_H
 
+#include "blocks_grids.h"
 #include "matmul.h"
 #include "parts.h"
 
@@ -124,5 +125,6 @@ template <> struct quantized_piece<q4_K> : raw_piece {
     template <> struct matrix<name> : quantized<name> {};                                          \
     template <> struct piece<name, 8> : quantized_piece<name> {};
 FOR_BLOCKS(QUANTIZED)
+FOR_GRIDS(QUANTIZED)
 
 #endif

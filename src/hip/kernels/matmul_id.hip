@@ -69,6 +69,6 @@ template <class A> DEVICE void matmul_id(const rk_matmul_id & args) {
     }
 
 #ifndef RK_TYPES
-#    define RK_TYPES(X) X(f32) X(f16) X(bf16) FOR_BLOCKS(X)
+#    define RK_TYPES(X) X(f32) X(f16) X(bf16) FOR_BLOCKS(X) FOR_GRIDS(X)
 #endif
 RK_TYPES(EXPERTS)

@@ -5,6 +5,6 @@
 #define QUANT(name) MATMUL(name##_f32, name, f32, f32)
 
 #ifndef RK_TYPES
-#    define RK_TYPES FOR_BLOCKS
+#    define RK_TYPES(X) FOR_BLOCKS(X) FOR_GRIDS(X)
 #endif
 RK_TYPES(QUANT)
