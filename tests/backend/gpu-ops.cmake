@@ -51,7 +51,7 @@ foreach(arch gfx90a gfx1100 gfx1151)
 endforeach()
 gpu_ops_test(backend-ops-gfx942-chains gfx942 185 -o ${gpu_chains} -p ${small})
 gpu_ops_test(backend-ops-gfx942-rope   gfx942  87 -o ROPE,ROPE_BACK -p "^(?!.*2457).*f16.*ff=1")
-gpu_ops_test(backend-ops-gfx942-rows-set gfx942 415 partial -o SET_ROWS)
+gpu_ops_test(backend-ops-gfx942-rows-set gfx942 559 -o SET_ROWS)
 gpu_ops_test(backend-ops-gfx942-rows-get gfx942 35 -o GET_ROWS
     -p "type=(f32|f16|bf16|i32),n=(1|256),m=[1-9],")
 

@@ -46,7 +46,7 @@ static uint64_t cpu_nodes(void) {
 
 // ---- graphs: a (and b where it is used) go in, the last tensor comes out ----
 
-enum { W = 256, H = 7 }; // W: a block of q4_K, which no device writes or attends to
+enum { W = 256, H = 7 }; // W: a block of q4_K, which no device attends to
 
 typedef struct ggml_tensor * (*build)(struct ggml_context * ctx, struct ggml_tensor * a,
                                       struct ggml_tensor * b);
@@ -103,8 +103,8 @@ static struct ggml_tensor * in_place(struct ggml_context * ctx, struct ggml_tens
     return ggml_add(ctx, t, b);
 }
 
-// The way of llama.cpp's cache, with a type that only the CPU writes: NPUs have its code beside
-// their own, which is no node of the fallback, and so what is written comes from one.
+// The way of llama.cpp's cache, with a type that no core of an NPU writes: the CPU's code for it is
+// no node of the fallback, nor is a GPU's kernel, and so what is written comes from one.
 static struct ggml_tensor * cache(struct ggml_context * ctx, struct ggml_tensor * a,
                                   struct ggml_tensor * b) {
     struct ggml_tensor * ids = ggml_cast(ctx, ggml_arange(ctx, 0, H, 1), GGML_TYPE_I32);

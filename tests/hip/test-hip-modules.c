@@ -116,7 +116,8 @@ static void test_find(void ** state) {
                                             {"glu_swiglu_oai_f32", "glu"},
                                             {"get_rows_f16", "get_rows"},
                                             {"ggml_rope_f16", "ggml_rope"},
-                                            {"set_rows_i64_bf16", "set_rows"}};
+                                            {"set_rows_i64_bf16", "set_rows"},
+                                            {"set_rows_i64_q4_K", "blocks_write_q4_K"}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         const char * module = rocm_modules_find(pairs[i][0]);
         assert_non_null(module);

@@ -60,7 +60,9 @@ static double share_of(const char * name) {
         double share;
     } shares[] = {{"q8_0", 0.0045}, {"q5_0", 0.064},  {"q5_1", 0.034}, {"q4_0", 0.126},
                   {"q4_1", 0.068},  {"iq4_nl", 0.13}, {"mxfp4", 0.26}, {"nvfp4", 0.19},
-                  {"q2_0", 0.51},   {"tq1_0", 0.51},  {"tq2_0", 0.51}};
+                  {"q2_0", 0.51},   {"tq1_0", 0.51},  {"tq2_0", 0.51}, {"q2_K", 0.5},
+                  {"q3_K", 0.3},    {"q4_K", 0.15},   {"q5_K", 0.1},   {"q6_K", 0.05},
+                  {"iq4_xs", 0.16}};
     for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++) {
         if (!strcmp(shares[i].name, name)) {
             return shares[i].share;

@@ -1,7 +1,7 @@
 // blocks_rows: rows of quantized tensors: to f32, by their numbers or all of them, and from f32.
 // Of four numbers that are read, and of each block that is written, one work-item has all.
 #include "blocks_grids.h"
-#include "pack.h"
+#include "pack_k.h"
 
 // ---- to f32 ----
 
@@ -79,12 +79,18 @@ template <class I, class Q> DEVICE void set_rows(const rk_set_rows & args) {
         set_rows<uint64_t, q>(args);                                                               \
     }
 
-#define PART_read  FOR_BLOCKS(READ)
-#define PART_grids FOR_GRIDS(READ)
-#define PART_write WRITE(q4_0) WRITE(q4_1) WRITE(q5_0) WRITE(q5_1) WRITE(q8_0)
-#define PART_other WRITE(iq4_nl) WRITE(mxfp4) WRITE(nvfp4) WRITE(q1_0) WRITE(q2_0) WRITE(tq1_0) WRITE(tq2_0)
+#define PART_read   FOR_BLOCKS(READ)
+#define PART_grids  FOR_GRIDS(READ)
+#define PART_write  WRITE(q4_0) WRITE(q4_1) WRITE(q5_0) WRITE(q5_1) WRITE(q8_0)
+#define PART_other  WRITE(iq4_nl) WRITE(mxfp4) WRITE(nvfp4) WRITE(q1_0) WRITE(q2_0) WRITE(tq1_0) WRITE(tq2_0)
+#define PART_q2_K   WRITE(q2_K)
+#define PART_q3_K   WRITE(q3_K)
+#define PART_q4_K   WRITE(q4_K)
+#define PART_q5_K   WRITE(q5_K)
+#define PART_q6_K   WRITE(q6_K)
+#define PART_iq4_xs WRITE(iq4_xs)
 #ifndef RK_TYPES
-#    define RK_TYPES(X) X(read) X(grids) X(write) X(other)
+#    define RK_TYPES(X) X(read) X(grids) X(write) X(other) X(q2_K) X(q3_K) X(q4_K) X(q5_K) X(q6_K) X(iq4_xs)
 #endif
 #define BY_NAME(part) PART_##part
 RK_TYPES(BY_NAME)
