@@ -44,6 +44,7 @@ foreach(arch gfx942 gfx1100)
     gpu_ops_test(backend-ops-${arch}-grids ${arch} 49 -o GET_ROWS,MUL_MAT
         -p "(type=iq[123].*n=256,m=5,r=4,be1=1,|type_a=iq[123].*m=16,n=(1|9),k=256,bs=.1,1.,nr=.1,1.)")
 endforeach()
+gpu_ops_test(backend-ops-gfx1100-hadamard gfx1100 16 -o MUL_MAT_HADAMARD)
 # Products by matrix instructions; those of gfx942 are above.
 foreach(arch gfx90a gfx1100 gfx1151)
     gpu_ops_test(backend-ops-${arch}-matrix ${arch} 10 -o MUL_MAT
@@ -73,8 +74,8 @@ endforeach()
 
 foreach(arch gfx90a gfx942 gfx1100 gfx1151)
     set(name backend-ops-whole-${arch})
-    gpu_ops_test(${name} ${arch} 3752 partial
-        -o ADD,SUB,MUL,DIV,${unary_ops},${glu_ops},${gpu_rows},${gpu_moves},${gpu_chains},${long_chains},MUL_MAT)
+    gpu_ops_test(${name} ${arch} 3768 partial
+        -o ADD,SUB,MUL,DIV,${unary_ops},${glu_ops},${gpu_rows},${gpu_moves},${gpu_chains},${long_chains},MUL_MAT,MUL_MAT_HADAMARD)
     gpu_ops_test(${name}-nodes ${arch} 5000 partial -o ${gpu_nodes},${gpu_states},${gpu_convs},ARGSORT,TOP_K,MUL_MAT_ID)
     gpu_ops_test(${name}-attention ${arch} 5290 partial -o FLASH_ATTN_EXT)
     set_tests_properties(${name} ${name}-nodes ${name}-attention PROPERTIES LABELS whole TIMEOUT 3600)

@@ -26,7 +26,7 @@ static bool types_of(enum ggml_type a, enum ggml_type b, char * out, size_t size
         snprintf(out, size, "f32");
     } else if (b == GGML_TYPE_F32) {
         snprintf(out, size, "%s_f32", of_a);
-    } else if (a == b && gpu_is_float(a)) {
+    } else if ((a == b && gpu_is_float(a)) || (a == GGML_TYPE_F32 && b == GGML_TYPE_F16)) {
         snprintf(out, size, "%s_%s_f32", of_a, of_b);
     } else {
         return false;

@@ -311,7 +311,7 @@ struct rk_node {
 // ---- matmul ----
 
 // matmul_{f32,f16,bf16,f64}; matmul_{f16_f32,bf16_f32}: a of the first type, b and y f32;
-// matmul_{f16_f16_f32,bf16_bf16_f32}: a and b of the first type, y f32.
+// matmul_{f16_f16_f32,bf16_bf16_f32,f32_f16_f32}: types of a, of b, and of y.
 // matmul_<quantized>_f32, of ggml's formats that blocks.h and blocks_grids.h have: rows of a are
 // blocks, and its strides and batches count these; the stride of k is 1, of b too. y[i][j] = sum
 // over k of a[i][k] * b[k][j]. Groups of RK_BLOCK x 1 x 1, grid in groups: x = columns / RK_TILE, y
