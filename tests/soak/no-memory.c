@@ -66,25 +66,25 @@ static const struct {
     int n_inputs;
     enum dtype result;
     int64_t shape[4]; // of the result
+    float param;
 } compiled[] = {
-    {KERNEL_OP_ADD, DTYPE_F32, 2, DTYPE_F32, {96, 3, 1, 1}},
-    {KERNEL_OP_EXP, DTYPE_BF16, 1, DTYPE_BF16, {96, 3, 1, 1}},
-    {KERNEL_OP_SOFT_MAX, DTYPE_F32, 1, DTYPE_F32, {96, 3, 1, 1}},
-    {KERNEL_OP_RMS_NORM, DTYPE_F32, 1, DTYPE_F32, {96, 3, 1, 1}},
-    {KERNEL_OP_COPY, DTYPE_F32, 1, DTYPE_F32, {96, 3, 1, 1}},
-    {KERNEL_OP_MUL_MAT, DTYPE_BF16, 2, DTYPE_F32, {3, 3, 1, 1}},
+    {KERNEL_OP_ADD, DTYPE_F32, 2, DTYPE_F32, {96, 3, 1, 1}, 0},
+    {KERNEL_OP_EXP, DTYPE_BF16, 1, DTYPE_BF16, {96, 3, 1, 1}, 0},
+    {KERNEL_OP_SOFT_MAX, DTYPE_F32, 1, DTYPE_F32, {96, 3, 1, 1}, 0.5f},
+    {KERNEL_OP_RMS_NORM, DTYPE_F32, 1, DTYPE_F32, {96, 3, 1, 1}, 0.5f},
+    {KERNEL_OP_COPY, DTYPE_F32, 1, DTYPE_F32, {96, 3, 1, 1}, 0},
+    {KERNEL_OP_MUL_MAT, DTYPE_BF16, 2, DTYPE_F32, {3, 3, 1, 1}, 0},
 };
 enum { COMPILED = sizeof compiled / sizeof compiled[0] };
 
 static void compile_one(struct outcome * out) {
     struct kernel_spec spec = {
         .op = compiled[part].op, .arch = arch, .n_inputs = compiled[part].n_inputs};
-    const float half = 0.5f;
     for (int i = 0; i < spec.n_inputs; i++) {
         spec.inputs[i] = tensor_contiguous(compiled[part].type, (const int64_t[4]){96, 3, 1, 1});
     }
     spec.output = tensor_contiguous(compiled[part].result, compiled[part].shape);
-    memcpy(&spec.params[0], &half, sizeof half);
+    memcpy(&spec.params[0], &compiled[part].param, sizeof compiled[part].param);
     struct kernel_code code;
     struct error err = {0};
     if (aie_compile(&spec, &code, &err) != ST_OK) {
