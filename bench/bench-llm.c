@@ -90,14 +90,38 @@ static const struct {
 };
 enum { USUAL_MODELS = 3 }; // a mixture of experts is meant where these are not
 
-static const struct {
+struct llm_case {
     const char * name;
     int64_t tokens, context;
-} cases[] = {
+};
+static const struct llm_case cases[] = {
     {"decode-512", 1, 512},    {"decode-4096", 1, 4096},
     {"prefill-512", 512, 512}, {"prefill-64", 64, 64},
     {"prefill-128", 128, 128}, {"draft-4", 4, 512}, // tokens of one sequence
 };
+enum { CASES = sizeof cases / sizeof cases[0] };
+
+// A kind of case and a number, as prefill-200: that one alone, so that a sweep sees between the
+// cases above.
+static bool case_of_size(const char * word, struct llm_case * out) {
+    enum { DRAFT_CONTEXT = 512, MOST = 131072 };
+    static const struct {
+        const char * kind;
+        enum { OF_CONTEXT, OF_PROMPT, OF_DRAFT } what;
+    } kinds[] = {{"decode-", OF_CONTEXT}, {"prefill-", OF_PROMPT}, {"draft-", OF_DRAFT}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        size_t n = strlen(kinds[i].kind);
+        char * end;
+        if (strncasecmp(word, kinds[i].kind, n) != 0 || word[n] < '1' || word[n] > '9') {
+            continue;
+        }
+        long size = strtol(word + n, &end, 10);
+        bool draft = kinds[i].what == OF_DRAFT, one = kinds[i].what == OF_CONTEXT;
+        *out = (struct llm_case){word, one ? 1 : size, draft ? DRAFT_CONTEXT : size};
+        return !*end && size <= (draft ? DRAFT_CONTEXT : MOST);
+    }
+    return false;
+}
 
 // ---- models ----
 
@@ -226,15 +250,12 @@ struct asked {
 
 static struct llm_device device; // open unless each clock of a range has a process of its own
 
-static bool run(const struct asked * a, size_t m, size_t type, size_t c) {
+static bool run(const struct asked * a, size_t m, size_t type, const struct llm_case * c) {
     static struct llm_report r[EMU_RANGES];
     struct decoder_model made = model(m, type);
-    struct names n = {models[m].name, file_types[type].name, cases[c].name};
-    struct llm_ask ask = {.model = &made,
-                          .tokens = cases[c].tokens,
-                          .context = cases[c].context,
-                          .way = a->way,
-                          .once = a->once};
+    struct names n = {models[m].name, file_types[type].name, c->name};
+    struct llm_ask ask = {
+        .model = &made, .tokens = c->tokens, .context = c->context, .way = a->way, .once = a->once};
     struct error err = {0};
     enum status st = a->range ? llm_report_range(PLUGIN, &ask, r, &err)
                               : llm_report(&device, &ask, &r[EMU_LIKELY], &err);
@@ -243,9 +264,9 @@ static bool run(const struct asked * a, size_t m, size_t type, size_t c) {
         return false;
     }
     head(&r[EMU_LIKELY], a->once, a->range);
-    rows(&n, &made, cases[c].tokens, &r[EMU_LIKELY]);
+    rows(&n, &made, c->tokens, &r[EMU_LIKELY]);
     if (a->range) {
-        range_line(&n, cases[c].tokens, r);
+        range_line(&n, c->tokens, r);
     }
     fflush(stdout);
     return true;
@@ -316,12 +337,14 @@ int main(int argc, char ** argv) {
     }
     int ran = 0;
     bool ok = true;
+    struct llm_case one;
+    bool sized = case_of_size(a.words[2], &one);
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
         for (size_t t = 0; t < FILE_TYPES; t++) {
-            for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+            for (size_t c = 0; c < (sized ? 1 : CASES); c++) {
                 if (model_matches(a.words[0], m) && type_matches(a.words[1], t) &&
-                    matches(a.words[2], cases[c].name)) {
-                    ok &= run(&a, m, t, c);
+                    (sized || matches(a.words[2], cases[c].name))) {
+                    ok &= run(&a, m, t, sized ? &one : &cases[c]);
                     ran++;
                 }
             }
@@ -329,7 +352,11 @@ int main(int argc, char ** argv) {
     }
     llm_close(&device);
     if (!ran) {
-        fprintf(stderr, "bench-llm: no model, file type or case of that name\n");
+        fprintf(stderr,
+                "bench-llm: no model, file type and case by '%s %s %s'; models are 0.5B, 1B, 8B, "
+                "Qwen3 and gpt-oss, types Q4_0, Q4_K_M, Q8_0 and F16, cases decode-N, prefill-N "
+                "and draft-N\n",
+                a.words[0], a.words[1], a.words[2]);
     }
     return ran && ok ? 0 : 1;
 }
