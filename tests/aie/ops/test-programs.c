@@ -20,8 +20,8 @@
 enum {
     MAX_PROGRAMS = 128,
     // What is reached.
-    MOST_SHARED = 16,    // that several ops run on
-    MOST_SHARED_F32 = 6, // of ops whose first input is f32: gemm's among them, for its tasks
+    MOST_SHARED = 17,    // that several ops run on
+    MOST_SHARED_F32 = 7, // of ops whose first input is f32: gemm's, for its tasks; of long sorts
     MOST_DECODER = 1,    // of what a decoder layer has, and its products of few rows
 };
 
