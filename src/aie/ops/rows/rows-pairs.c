@@ -52,8 +52,11 @@ static void write_keys(const struct pairs * s) {
     struct val place = i_sub(l, raised, k_bits(l, PLACE_0)), key = rows_order_key(l, x);
     rows_param(w, ascending, RW_PARAM_ARGS + RW_ARG_ASCENDING);
     key = v_select(l, mask_in(ascending), key, i_sub(l, k_bits(l, UINT32_MAX), key));
-    key = v_select(l, m_nan(l, x), key, k_bits(l, (uint32_t) ROWS_NO_KEY + 1));
-    key = v_select(l, m_negative(l, place), key, k_bits(l, (uint32_t) ROWS_NO_KEY));
+    // One by one: a compiler may evaluate arguments in any order, and bytes would follow it.
+    struct val of_nan = k_bits(l, (uint32_t) ROWS_NO_KEY + 1);
+    key = v_select(l, m_nan(l, x), key, of_nan);
+    struct val of_nobody = k_bits(l, (uint32_t) ROWS_NO_KEY);
+    key = v_select(l, m_negative(l, place), key, of_nobody);
     lanes_store(l, key, w->pout, MEM_TO, true);
     lanes_store(l, place, w->pout, MEM_TO, true);
     asm_loop_end(w->p);
