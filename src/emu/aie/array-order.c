@@ -34,6 +34,7 @@ struct order {
     size_t n_pages, room;
     struct writer * writers; // the first one is nobody
     uint32_t n_writers, writers_room;
+    uint32_t waited; // writers before this one were all waited for
 };
 
 bool order_new(struct array * a) {
@@ -50,7 +51,7 @@ void order_begin(struct array * a) {
     }
     if (o) {
         o->n_pages = 0;
-        o->n_writers = 1;
+        o->n_writers = o->waited = 1;
     }
 }
 
@@ -141,9 +142,15 @@ void order_ended(struct channel * c) {
 void order_synced(struct channel * c) {
     struct array * a = c->tile->array;
     struct order * o = a->order;
-    bool more = o && c->tile->kind == TILE_SHIM && c->dir == DMA_S2MM;
     a->syncs++;
-    for (uint32_t i = 1; more && i < o->n_writers; i++) {
+    if (!o || c->tile->kind != TILE_SHIM || c->dir != DMA_S2MM) {
+        return;
+    }
+    while (o->waited < o->n_writers && o->writers[o->waited].synced != NOT_SYNCED) {
+        o->waited++;
+    }
+    bool more = true;
+    for (uint32_t i = o->waited; more && i < o->n_writers; i++) {
         struct writer * w = &o->writers[i];
         if (w->col == c->tile->col && w->channel == c->index && w->synced == NOT_SYNCED) {
             w->synced = a->syncs;
