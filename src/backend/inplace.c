@@ -7,37 +7,13 @@
 
 #include <stdlib.h>
 
-static bool is_computed(const struct ggml_tensor * node) {
-    return !ggml_is_empty(node) && !op_is_view(node->op) &&
-           (node->flags & GGML_TENSOR_FLAG_COMPUTE);
-}
-
-static bool reads(const struct ggml_tensor * node, const struct ggml_tensor * t) {
-    bool found = false;
-    for (int s = 0; s < GGML_MAX_SRC; s++) {
-        found |= node->src[s] && order_overlaps(node->src[s], t);
-    }
-    return found;
-}
-
 // Does a node behind that place write there before one reads it?
 static bool is_forgotten(struct ggml_cgraph * graph, int at, const struct ggml_tensor * t) {
-    for (int i = at + 1; i < ggml_graph_n_nodes(graph); i++) {
-        const struct ggml_tensor *node = ggml_graph_node(graph, i), *written[OP_MAX_WRITES];
-        if (!is_computed(node)) {
-            continue;
-        }
-        if (reads(node, t)) {
-            return false;
-        }
-        int n = op_writes(node, written);
-        for (int w = 0; w < n; w++) {
-            if (order_overlaps(written[w], t)) {
-                return true;
-            }
-        }
+    enum order_fate fate = ORDER_STAYS;
+    for (int i = at + 1; i < ggml_graph_n_nodes(graph) && fate == ORDER_STAYS; i++) {
+        fate = order_fate(ggml_graph_node(graph, i), t);
     }
-    return false;
+    return fate == ORDER_GONE;
 }
 
 // Is what the ROPE turns all of the product, by views that leave it as it is?
@@ -56,7 +32,7 @@ static bool may_move(struct ggml_cgraph * graph, const struct ggml_tensor * prod
     return !outputs && is_all_of(rope->src[0], product) && ggml_is_contiguous(product) &&
            ggml_is_contiguous(rope) && ggml_nbytes(rope) == ggml_nbytes(product) &&
            rope->type == product->type && !rope->view_src && !product->view_src &&
-           !order_overlaps(rope, product) && !reads(product, rope) &&
+           order_fate(product, rope) == ORDER_STAYS &&
            !(rope->src[1] && order_overlaps(rope->src[1], rope)) &&
            !(rope->src[2] && order_overlaps(rope->src[2], rope)) &&
            is_forgotten(graph, at, product);
@@ -98,7 +74,7 @@ void inplace_begin(struct inplace * p, struct ggml_cgraph * graph, int64_t rows)
     *p = (struct inplace){0};
     for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
         struct ggml_tensor * node = ggml_graph_node(graph, i);
-        if (!is_computed(node)) {
+        if (!order_is_computed(node)) {
             continue;
         }
         if (before && before->op == GGML_OP_MUL_MAT && before->ne[1] > rows &&

@@ -10,7 +10,7 @@ struct order order_of(struct ggml_cgraph * graph, const struct device_kind * kin
     return (struct order){.graph = graph, .kind = kind, .n = ggml_graph_n_nodes(graph)};
 }
 
-static bool is_computed(const struct ggml_tensor * node) {
+bool order_is_computed(const struct ggml_tensor * node) {
     return !ggml_is_empty(node) && !op_is_view(node->op) &&
            (node->flags & GGML_TENSOR_FLAG_COMPUTE);
 }
@@ -45,7 +45,8 @@ static bool is_early(const struct order * o, int i) {
 static bool may_come(const struct order * o, int i) {
     for (int before = o->at; before < i; before++) {
         const struct ggml_tensor * t = ggml_graph_node(o->graph, before);
-        if (!is_early(o, before) && is_computed(t) && meets(ggml_graph_node(o->graph, i), t)) {
+        if (!is_early(o, before) && order_is_computed(t) &&
+            meets(ggml_graph_node(o->graph, i), t)) {
             return false;
         }
     }
@@ -62,13 +63,13 @@ static bool seeks(const struct order * o) {
 struct ggml_tensor * order_next(struct order * o, int * index) {
     for (; o->at < o->n; o->at++, o->early >>= 1) {
         struct ggml_tensor * node = ggml_graph_node(o->graph, o->at);
-        if (!is_early(o, o->at) && is_computed(node)) {
+        if (!is_early(o, o->at) && order_is_computed(node)) {
             break;
         }
     }
     for (int i = o->at + 1; seeks(o) && i < o->n && i < o->at + WINDOW; i++) {
         struct ggml_tensor * node = ggml_graph_node(o->graph, i);
-        if (!is_early(o, i) && o->kind->together(o->last, node) && is_computed(node) &&
+        if (!is_early(o, i) && o->kind->together(o->last, node) && order_is_computed(node) &&
             may_come(o, i)) {
             o->early |= 1ull << (i - o->at);
             *index = i;
@@ -89,7 +90,7 @@ struct order_run order_run(const struct order * o, int index, int most) {
     most = most < ORDER_LONGEST ? most : ORDER_LONGEST;
     for (int i = index + 1; run.n < most && i < o->n && i < o->at + WINDOW; i++) {
         const struct ggml_tensor * node = ggml_graph_node(o->graph, i);
-        if (!is_early(o, i) && is_computed(node)) {
+        if (!is_early(o, i) && order_is_computed(node)) {
             run.nodes[run.n] = node;
             run.at[run.n++] = i;
         }
@@ -97,34 +98,35 @@ struct order_run order_run(const struct order * o, int index, int most) {
     return run;
 }
 
-static bool reads(const struct ggml_tensor * node, const struct ggml_tensor * t) {
-    bool found = false;
-    for (int s = 0; s < GGML_MAX_SRC; s++) {
-        found |= node->src[s] && order_overlaps(node->src[s], t);
+enum order_fate order_fate(const struct ggml_tensor * node, const struct ggml_tensor * t) {
+    const struct ggml_tensor * written[OP_MAX_WRITES];
+    if (!order_is_computed(node)) {
+        return ORDER_STAYS;
     }
-    return found;
+    for (int s = 0; s < GGML_MAX_SRC; s++) {
+        if (node->src[s] && order_overlaps(node->src[s], t)) {
+            return ORDER_READ;
+        }
+    }
+    int n = op_writes(node, written);
+    for (int w = 0; w < n; w++) {
+        if (order_overlaps(written[w], t)) {
+            return ORDER_GONE;
+        }
+    }
+    return ORDER_STAYS;
 }
 
 // Is the tensor's memory given to another one behind that place before any node reads it? ggml's
 // allocator does that with all that has no more uses, in the whole graph and not only the part
 // that is here, and is no output.
 static bool is_forgotten(const struct order * o, int at, const struct ggml_tensor * t) {
-    for (int i = at + 1; i < o->n; i++) {
-        const struct ggml_tensor *node = ggml_graph_node(o->graph, i), *written[OP_MAX_WRITES];
-        if ((i < o->at + WINDOW && is_early(o, i)) || !is_computed(node)) {
-            continue;
-        }
-        if (reads(node, t)) {
-            return false;
-        }
-        int n = op_writes(node, written);
-        for (int w = 0; w < n; w++) {
-            if (order_overlaps(written[w], t)) {
-                return true;
-            }
-        }
+    enum order_fate fate = ORDER_STAYS;
+    for (int i = at + 1; i < o->n && fate == ORDER_STAYS; i++) {
+        bool had = i < o->at + WINDOW && is_early(o, i);
+        fate = had ? ORDER_STAYS : order_fate(ggml_graph_node(o->graph, i), t);
     }
-    return false;
+    return fate == ORDER_GONE;
 }
 
 bool order_may_join(const struct order * o, const struct order_run * run, int n) {

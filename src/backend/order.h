@@ -12,6 +12,10 @@ struct order {
 };
 
 bool order_overlaps(const struct ggml_tensor * a, const struct ggml_tensor * b); // their bytes
+bool order_is_computed(const struct ggml_tensor * node);
+// What becomes of a tensor's bytes at a node: nothing, they are read, or others take their place.
+enum order_fate { ORDER_STAYS, ORDER_READ, ORDER_GONE };
+enum order_fate order_fate(const struct ggml_tensor * node, const struct ggml_tensor * t);
 struct order order_of(struct ggml_cgraph * graph, const struct device_kind * kind);
 // The next node that is to be computed and its place in the graph; NULL: there is none.
 struct ggml_tensor * order_next(struct order * o, int * index);
