@@ -77,9 +77,6 @@ static struct kernel_spec spec_of(enum kernel_op op, const int64_t ne[4], float 
         s.output = tensor_contiguous(DTYPE_I32, ne);
         s.params[0] = param != 0;
         break;
-    case KERNEL_OP_SORT_PAIRS:
-        s.params[0] = param != 0;
-        break;
     case KERNEL_OP_SUM:
         s.output = tensor_of(DTYPE_F32, 1, 1, 1, 1);
         break;
@@ -231,93 +228,6 @@ static void check_sort(struct rig * r, const struct kernel_spec * s) {
     }
 }
 
-// ---- pairs: numbers and places, 16 of each in turn ----
-
-enum { PAIR_WORDS = 2048, PAIRS = PAIR_WORDS / 2, NO_PLACE_EVERY = 37 };
-
-static int64_t pair_word(int64_t i, bool place) {
-    return i / 16 * 32 + i % 16 + (place ? 16 : 0);
-}
-
-// The numbers of ROWS_NO_KEY and NaNs come last, in that order from the end; others as they are.
-static int64_t rank_of(float x, bool nobody, bool descending) {
-    if (nobody || isnan(x)) {
-        return nobody ? INT64_MIN : INT64_MIN + 1;
-    }
-    int32_t bits;
-    memcpy(&bits, &x, 4);
-    int64_t rank = bits < 0 ? -(int64_t) (bits & INT32_MAX) : bits;
-    return descending ? rank : -rank;
-}
-
-static bool is_nobodys(int64_t i) {
-    return i % NO_PLACE_EVERY == 5;
-}
-
-static void fill_pairs(struct rig * r, const struct kernel_spec * s, fill_fn fill) {
-    for (int64_t row = 0; row < tensor_elements(&s->inputs[0]) / PAIR_WORDS; row++) {
-        char * at = (char *) r->data[0] + 4 * PAIR_WORDS * row;
-        int32_t key = 0;
-        for (int64_t i = 0; i < PAIRS; i++) {
-            float x = fill(0, row * PAIRS + i), place = is_nobodys(i) ? 0 : 0x1p23f + (float) i;
-            int32_t number = (int32_t) i;
-            if (s->op == KERNEL_OP_MERGE_PAIRS) { // falling, in each half from anew
-                int32_t less = rand() % 5 ? rand() % 100000 : 0;
-                key = i % (PAIRS / 2) ? key - less : rand() % 30000000;
-            }
-            bool merge = s->op == KERNEL_OP_MERGE_PAIRS;
-            memcpy(at + 4 * pair_word(i, false), merge ? (void *) &key : (void *) &x, 4);
-            memcpy(at + 4 * pair_word(i, true), merge ? (void *) &number : (void *) &place, 4);
-        }
-    }
-}
-
-// Every place is there once, and the numbers that stood at these places fall.
-static void check_pairs(struct rig * r, const struct kernel_spec * s) {
-    for (int64_t row = 0; row < tensor_elements(&s->inputs[0]) / PAIR_WORDS; row++) {
-        const char * in = (const char *) r->data[0] + 4 * PAIR_WORDS * row;
-        const char * out = (const char *) r->data[1] + 4 * PAIR_WORDS * row;
-        bool seen[PAIRS] = {false};
-        int64_t before = INT64_MAX, nobodys = 0;
-        for (int64_t i = 0; i < PAIRS; i++) {
-            int32_t place, key;
-            memcpy(&place, out + 4 * pair_word(i, true), 4);
-            memcpy(&key, out + 4 * pair_word(i, false), 4);
-            if (place < 0) {
-                assert_true(s->op == KERNEL_OP_SORT_PAIRS);
-                before = rank_of(0, true, true);
-                nobodys++;
-                continue;
-            }
-            assert_in_range(place, 0, PAIRS - 1);
-            assert_false(seen[place]);
-            seen[place] = true;
-            const char * from = in + 4 * pair_word(place, false);
-            int32_t own;
-            float x;
-            memcpy(&own, from, 4);
-            memcpy(&x, from, 4);
-            int64_t rank = own;
-            if (s->op == KERNEL_OP_SORT_PAIRS) {
-                rank = rank_of(x, is_nobodys(place), s->params[0]);
-            } else {
-                assert_int_equal(key, own);
-            }
-            assert_true(rank <= before);
-            before = rank;
-        }
-        int64_t want = 0;
-        for (int64_t i = 0; i < PAIRS; i++) {
-            want += s->op == KERNEL_OP_SORT_PAIRS && is_nobodys(i);
-        }
-        assert_int_equal(nobodys, want);
-    }
-}
-
-static bool is_pairs(const struct kernel_spec * s) {
-    return s->op == KERNEL_OP_SORT_PAIRS || s->op == KERNEL_OP_MERGE_PAIRS;
-}
-
 static void check_count(struct rig * r, const struct kernel_spec * s) {
     int64_t count = 0;
     for (int64_t i = 0; i < tensor_elements(&s->inputs[0]); i++) {
@@ -360,13 +270,8 @@ static uint64_t run_op(struct rig * r, const struct kernel_spec * s, fill_fn fil
                        s->inputs[k].dtype == DTYPE_I32 ? (void *) &integer : (void *) &v, 4);
             }
         }
-        if (is_pairs(s)) {
-            fill_pairs(r, s, fill);
-        }
         rig_run(r, s, &code);
-        if (is_pairs(s)) {
-            check_pairs(r, s);
-        } else if (s->op == KERNEL_OP_COUNT_EQUAL) {
+        if (s->op == KERNEL_OP_COUNT_EQUAL) {
             check_count(r, s);
         } else if (s->op == KERNEL_OP_ARGSORT) {
             check_sort(r, s);
@@ -776,30 +681,6 @@ static void argsort(void ** state) {
     assert_non_null(strstr(err.text, "2048"));
 }
 
-// What longer rows are sorted with.
-static void pairs(void ** state) {
-    (void) state;
-    static const fill_fn fills[] = {fill_wide, fill_few, fill_with_nan, fill_with_inf, fill_zero};
-    struct rig r;
-    struct error err = {0};
-    srand(11);
-    rig_open(&r);
-    for (int i = 0; i < 5; i++) {
-        const int64_t ne[4] = {PAIR_WORDS, i < 4 ? 1 + 2 * i : 37, 1, 1};
-        struct kernel_spec s = spec_of(KERNEL_OP_SORT_PAIRS, ne, (float) (i % 2));
-        run_op(&r, &s, fills[i]);
-        s.params[0] = !s.params[0];
-        run_op(&r, &s, fills[i]);
-        s = spec_of(KERNEL_OP_MERGE_PAIRS, ne, 0);
-        run_op(&r, &s, fills[i]);
-    }
-    rig_close(&r);
-    const int64_t short_row[4] = {1024, 1, 1, 1};
-    struct kernel_spec s = spec_of(KERNEL_OP_MERGE_PAIRS, short_row, 0);
-    assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "2048"));
-}
-
 // ---- what is refused, what is sent ----
 
 static void refusals(void ** state) {
@@ -932,7 +813,6 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(sums),
         cmocka_unit_test(argmax),
         cmocka_unit_test(argsort),
-        cmocka_unit_test(pairs),
         cmocka_unit_test(count_equal),
         cmocka_unit_test(norms),
         cmocka_unit_test(many_long_rows),
