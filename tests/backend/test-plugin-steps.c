@@ -56,6 +56,10 @@ BUILD(bicubic_corners,
       ggml_interpolate(ctx, a, 4, 6, 3, 1, GGML_SCALE_MODE_BICUBIC | GGML_SCALE_FLAG_ALIGN_CORNERS))
 // Numbers near 1.5: what is above the diagonal must not matter, and nothing is divided by 0.
 BUILD(solve, ggml_solve_tri(ctx, ggml_scale_bias(ctx, a, 0.1f, 1.5f), b, true, true, false))
+// Numbers below the diagonal as large as those on it: each row makes the error of those before it
+// larger.
+BUILD(solve_growing,
+      ggml_solve_tri(ctx, ggml_scale_bias(ctx, a, 0.45f, 0.55f), b, true, true, false))
 // Two rows of a are added to each of three, in whatever order, and the others get nothing.
 static struct ggml_tensor * rows_back(struct ggml_context * ctx, struct ggml_tensor * a,
                                       struct ggml_tensor * b) {
@@ -206,6 +210,11 @@ static const struct {
      .a = {7, 11, 2, 1},
      .planned = true},
     {.name = "SOLVE_TRI", .of = solve, .a = {5, 5, 2, 1}, .b = {6, 5, 2, 1}},
+    {.name = "SOLVE_TRI that grows",
+     .of = solve_growing,
+     .a = {48, 48, 1, 1},
+     .b = {3, 48, 1, 1},
+     .off = 1e-5},
     {.name = "GET_ROWS_BACK", .of = rows_back, .a = {9, 6, 1, 1}, .b = {9, 8, 1, 1}, .sorted = 2},
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };

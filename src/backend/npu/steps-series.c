@@ -136,6 +136,19 @@ void steps_timestep(struct steps * s, const struct ggml_tensor * node) {
 
 // ---- SOLVE_TRI ----
 
+// What the diagonal divides by. DIV is precise here whatever is asked for: each row is made of
+// those before it, so that the error of a division grows from row to row. It has a PDI of its own,
+// which is loaded once for all rows.
+static struct view inverse(struct steps * s, struct view a) {
+    a.ne[0] = 1;
+    a.nb[1] += a.nb[0];
+    struct view out = steps_like(s, &a);
+    steps_fill(s, out, 1);
+    s->precision = KERNEL_EXACT;
+    steps_binary(s, KERNEL_OP_DIV, out, a, out);
+    return out;
+}
+
 // The lower triangle a times the result is b. A row that is known is taken from all below it, as
 // often as their columns of a say; then the next one is known.
 void steps_solve_tri(struct steps * s, const struct ggml_tensor * node) {
@@ -148,12 +161,13 @@ void steps_solve_tri(struct steps * s, const struct ggml_tensor * node) {
                    ggml_are_same_shape(node, node->src[1]),
                "datatypes or shapes");
     steps_need(s, n <= MOST_ROWS, "more than 1024 rows, which follow from each other");
+    struct view scale = inverse(s, a);
     steps_move(s, b, to);
     for (int64_t i = 0; i < n && s->status == ST_OK; i++) {
         size_t used = s->used;
         struct view known = steps_row(to, 1, i, 1), below = steps_row(to, 1, i + 1, n - i - 1),
                     column = steps_row(a, 0, i, 1);
-        steps_binary(s, KERNEL_OP_DIV, known, steps_row(column, 1, i, 1), known);
+        steps_binary(s, KERNEL_OP_MUL, known, steps_row(scale, 1, i, 1), known);
         if (below.ne[1] > 0) {
             struct view each = steps_like(s, &below);
             steps_move(s, known, each);

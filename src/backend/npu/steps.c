@@ -213,7 +213,7 @@ struct call {
 static struct kernel_spec spec_of(const struct steps * s, const struct call * c) {
     struct kernel_spec spec = {.op = c->op,
                                .arch = s->device->npu->arch,
-                               .precision = plan_precision(),
+                               .precision = s->precision,
                                .n_inputs = c->n_inputs};
     for (int i = 0; i < c->n_inputs; i++) {
         spec.inputs[i] = plan_tensor(&c->at[i]);
@@ -478,8 +478,11 @@ bool steps_is(const struct ggml_tensor * node) {
 // The first half: nothing is sent.
 static struct steps ask(struct hsa_device * device, const struct ggml_tensor * node,
                         struct error * err) {
-    struct steps s = {
-        .device = device, .node = node, .room = pretended(PRETENDED_ROOM), .err = err};
+    struct steps s = {.device = device,
+                      .node = node,
+                      .precision = plan_precision(),
+                      .room = pretended(PRETENDED_ROOM),
+                      .err = err};
     steps_need(&s, op_has_sources(node), "a source is missing");
     for (int i = 0; i < GGML_MAX_SRC; i++) {
         steps_need(&s, !node->src[i] || !ggml_is_empty(node->src[i]), "a source has no elements");
@@ -502,8 +505,12 @@ enum status steps_run(struct hsa_stream * s, struct ggml_tensor * node, struct e
     if (st != ST_OK || ggml_is_empty(node)) {
         return st;
     }
-    struct steps say = {
-        .device = s->device, .stream = s, .node = node, .room = s->npu->room, .err = err};
+    struct steps say = {.device = s->device,
+                        .stream = s,
+                        .node = node,
+                        .precision = plan_precision(),
+                        .room = s->npu->room,
+                        .err = err};
     kept_room(s->npu->kept, s->npu->room, s->npu->room_size);
     s->npu->room_busy = true;
     op_of(node)(&say, node);

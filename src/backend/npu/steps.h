@@ -13,8 +13,9 @@ struct steps {
     struct hsa_device * device;
     struct hsa_stream * stream; // NULL: nothing is sent
     const struct ggml_tensor * node;
-    char * room;       // of the stream, or a place that stands for it
-    size_t used, most; // bytes of it, now and at most
+    enum kernel_precision precision; // of its kernels
+    char * room;                     // of the stream, or a place that stands for it
+    size_t used, most;               // bytes of it, now and at most
     enum status status;
     struct error * err;
 };

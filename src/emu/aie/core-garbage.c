@@ -6,6 +6,7 @@
 // shift or a rounding often makes as harmless as 0.
 #include "emu/aie/core.h"
 
+#include <pthread.h>
 #include <string.h>
 
 static uint64_t mix(uint64_t v) {
@@ -35,13 +36,28 @@ static uint32_t shape(uint32_t v) {
     }
 }
 
+// Registers and memories are filled at every load, so that making each word anew was half of a run.
+// Each piece is taken from a pool, at a place that hangs on the seed.
+#define STEP UINT64_C(0x9e3779b97f4a7c15)
+enum { PIECE = 4096, POOL = 1 << 15 };
+static uint64_t pool[POOL + PIECE / 8];
+
+static void fill_pool(void) {
+    uint64_t v = 0;
+    for (size_t i = 0; i < sizeof pool / sizeof pool[0]; i++) {
+        v += STEP;
+        uint64_t bits = mix(v);
+        pool[i] = shape((uint32_t) bits) | (uint64_t) shape((uint32_t) (bits >> 32)) << 32;
+    }
+}
+
 void core_garbage(void * to, size_t bytes, uint64_t seed) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, fill_pool);
     uint8_t * at = to;
     uint64_t v = mix(seed);
-    for (size_t i = 0; i < bytes; i += 8) {
-        v += 0x9e3779b97f4a7c15;
-        uint64_t bits = mix(v);
-        uint32_t pair[2] = {shape((uint32_t) bits), shape((uint32_t) (bits >> 32))};
-        memcpy(at + i, pair, bytes - i < 8 ? bytes - i : 8);
+    for (size_t i = 0; i < bytes; i += PIECE) {
+        v += STEP;
+        memcpy(at + i, pool + mix(v) % POOL, bytes - i < PIECE ? bytes - i : PIECE);
     }
 }

@@ -55,7 +55,7 @@ static void an_unset_factor_is_seen(void ** state) {
 
     struct seen runs[6];
     for (uint32_t i = 0; i < 6; i++) { // three cores, and each after another reset
-        r = i % 2 ? r : rig_new_strict(i);
+        r = i % 2 ? r : rig_new_strict(3 + i);
         core_reset(r->core);
         forgets_its_factors(r);
         runs[i] = results(r);
