@@ -71,16 +71,17 @@ static bool takes_blocks(const struct kernel_spec * s) {
 static bool takes_conversion(const struct kernel_spec * s) {
     const struct tensor *in = &s->inputs[0], *out = &s->output;
     int64_t padded = (in->ne[0] + 7) / 8 * 8;
+    bool three = s->params[0] == MAT_LEFT || s->params[0] == MAT_RIGHT;
     bool ok = s->n_inputs == 1 && (in->dtype == DTYPE_F32 || in->dtype == DTYPE_F16) &&
               out->dtype == DTYPE_BF16 && has_words(in) && tensor_is_contiguous(out) &&
-              s->params[0] <= 3 && out->ne[0] == padded * (s->params[0] % 3 ? 3 : 1) &&
+              s->params[0] <= MAT_HI_BLOCKS && out->ne[0] == padded * (three ? 3 : 1) &&
               !memcmp(in->ne + 1, out->ne + 1, 3 * sizeof *in->ne);
     if (!ok) {
         char name[KERNEL_NAME_MAX];
         kernel_name(s, name);
         fail_msg("%s is not what the kernel takes", name);
     }
-    return has_convert && s->params[0] != MAT_HI_MANY;
+    return has_convert && s->params[0] < MAT_HI_MANY;
 }
 
 static bool takes_unpacking(const struct kernel_spec * s) {
@@ -371,7 +372,12 @@ static void unpacked(void ** state) {
 // to be computed somewhere (route.h), it is, if that does not cost more than coming from there.
 static void cheapest_way(void ** state) {
     (void) state;
-    enum { ANYWHERE = -1, DECODER = AIE_PROGRAM_DECODER, GEMM = AIE_PROGRAM_GEMM_BF16 };
+    enum {
+        ANYWHERE = -1,
+        DECODER = AIE_PROGRAM_DECODER,
+        GEMM = AIE_PROGRAM_GEMM_BF16,
+        BLOCKS = AIE_PROGRAM_GEMM_BY_BLOCKS
+    };
     static const struct {
         enum aie_arch arch;
         enum ggml_type type;
@@ -409,15 +415,27 @@ static void cheapest_way(void ** state) {
          MAT_AS_IT_STANDS},
         {AIE_ARCH_AIE2, GGML_TYPE_Q4_K, 2048, 2048, 512, ANYWHERE, 512, MAT_BY_KERNEL,
          MAT_BY_KERNEL},
-        {AIE_ARCH_AIE2P, GGML_TYPE_Q4_0, 2048, 8192, 64, DECODER, 16, MAT_AS_IT_STANDS,
+        {AIE_ARCH_AIE2P, GGML_TYPE_Q4_0, 2048, 2048, 16, ANYWHERE, 16, MAT_AS_IT_STANDS,
          MAT_AS_IT_STANDS},
-        {AIE_ARCH_AIE2P, GGML_TYPE_Q4_0, 2048, 2048, 64, DECODER, 16, MAT_AS_IT_STANDS,
-         MAT_AS_IT_STANDS},
-        {AIE_ARCH_AIE2P, GGML_TYPE_Q4_0, 8192, 2048, 96, ANYWHERE, 96, MAT_AS_IT_STANDS,
-         MAT_AS_IT_STANDS},
+        {AIE_ARCH_AIE2P, GGML_TYPE_Q4_0, 2048, 2048, 17, ANYWHERE, 17, MAT_AS_IT_STANDS,
+         MAT_BY_KERNEL},
+        {AIE_ARCH_AIE2P, GGML_TYPE_Q4_0, 2048, 8192, 64, DECODER, 32, MAT_AS_IT_STANDS,
+         MAT_BY_KERNEL},
+        {AIE_ARCH_AIE2P, GGML_TYPE_Q4_0, 2048, 2048, 40, DECODER, 20, MAT_AS_IT_STANDS,
+         MAT_BY_KERNEL},
+        {AIE_ARCH_AIE2P, GGML_TYPE_Q4_0, 2048, 2048, 40, BLOCKS, 40, MAT_AS_IT_STANDS,
+         MAT_BY_KERNEL},
+        {AIE_ARCH_AIE2P, GGML_TYPE_Q8_0, 8192, 2048, 96, ANYWHERE, 96, MAT_AS_IT_STANDS,
+         MAT_BY_KERNEL},
         {AIE_ARCH_AIE2P, GGML_TYPE_Q4_0, 8192, 2048, 128, ANYWHERE, 128, MAT_AS_IT_STANDS,
+         MAT_BY_KERNEL},
+        {AIE_ARCH_AIE2P, GGML_TYPE_Q4_0, 2048, 2048, 512, ANYWHERE, 512, MAT_AS_IT_STANDS,
+         MAT_BY_KERNEL},
+        {AIE_ARCH_AIE2P, GGML_TYPE_Q4_K, 2048, 2048, 17, DECODER, 12, MAT_AS_IT_STANDS,
          MAT_AS_IT_STANDS},
-        {AIE_ARCH_AIE2P, GGML_TYPE_Q4_0, 2048, 2048, 512, ANYWHERE, 512, MAT_BY_KERNEL,
+        {AIE_ARCH_AIE2P, GGML_TYPE_Q4_K, 2048, 2048, 64, ANYWHERE, 64, MAT_AS_IT_STANDS,
+         MAT_BY_KERNEL},
+        {AIE_ARCH_AIE2P, GGML_TYPE_Q6_K, 2048, 2048, 512, ANYWHERE, 512, MAT_BY_KERNEL,
          MAT_BY_KERNEL},
     };
     struct ggml_init_params params = {.mem_size = 1 << 16, .no_alloc = true};
@@ -437,7 +455,13 @@ static void cheapest_way(void ** state) {
                      p.b.way);
         }
         if (p.b.way == MAT_BY_KERNEL) { // where the product is
-            assert_int_equal(p.b.convert.params[0], MAT_HI_MANY);
+            struct mat_at first = {0};
+            char * addr[PLAN_OPERANDS];
+            struct kernel_spec product = mat_part(&p, world.arch, &first, addr);
+            struct aie_plan of_product, of_b;
+            assert_int_equal(aie_plan(&product, &of_product, NULL), ST_OK);
+            assert_int_equal(aie_plan(&p.b.convert, &of_b, NULL), ST_OK);
+            assert_ptr_equal(of_product.program, of_b.program);
         }
     }
     world.arch = AIE_ARCH_AIE2;

@@ -19,6 +19,7 @@ static image_fn * const images[AIE_CODES] = {
     [AIE_CODE_GEMM] = mul_mat_image,
     [AIE_CODE_GEMM_SHARED] = mul_mat_image,
     [AIE_CODE_GEMM_STORED] = mul_mat_image,
+    [AIE_CODE_GEMM_BLOCKS] = mul_mat_image,
     [AIE_CODE_GEMV] = mul_mat_image,
     [AIE_CODE_GEMV_PLANES] = mul_mat_image,
     [AIE_CODE_UNPACK] = mul_mat_image,

@@ -99,8 +99,8 @@ static int visit_attention(enum dtype t, int64_t d, int64_t heads, int64_t share
     return count;
 }
 
-static int visit_blocks(enum kernel_blocks kind, int64_t m, int64_t n, int64_t k, visit_fn visit,
-                        void * user) {
+static int visit_blocks(enum kernel_blocks kind, enum dtype b, int64_t m, int64_t n, int64_t k,
+                        visit_fn visit, void * user) {
     int count = 0;
     int64_t words = k / kernel_block_k(kind) * kernel_block_bytes(kind) / 4;
     struct kernel_spec s = {
@@ -108,7 +108,7 @@ static int visit_blocks(enum kernel_blocks kind, int64_t m, int64_t n, int64_t k
         .arch = every_arch,
         .n_inputs = 2,
         .inputs = {tensor_contiguous(DTYPE_I32, (const int64_t[4]){words, m, 1, 1}),
-                   tensor_contiguous(DTYPE_F32, (const int64_t[4]){k, n, 1, 1})},
+                   tensor_contiguous(b, (const int64_t[4]){k, n, 1, 1})},
         .output = tensor_contiguous(DTYPE_F32, (const int64_t[4]){m, n, 1, 1}),
         .params[0] = kind,
     };
@@ -185,8 +185,9 @@ static int visit_all(visit_fn visit, void * user) {
         }
     }
     for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
-        n += visit_blocks((enum kernel_blocks) kind, 4096, 1, 512, visit, user);
-        n += visit_blocks((enum kernel_blocks) kind, 5, 3, 64, visit, user);
+        n += visit_blocks((enum kernel_blocks) kind, DTYPE_F32, 4096, 1, 512, visit, user);
+        n += visit_blocks((enum kernel_blocks) kind, DTYPE_F32, 5, 3, 64, visit, user);
+        n += visit_blocks((enum kernel_blocks) kind, DTYPE_BF16, 100, 68, 512, visit, user);
         n += visit_unpacking((enum kernel_blocks) kind, 100, 512, visit, user);
     }
     for (int op = KERNEL_OP_TASK_ADD; op <= KERNEL_OP_TASK_RMS_NORM_MUL; op++) {

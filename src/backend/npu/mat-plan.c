@@ -38,6 +38,7 @@ enum layout {
     MADE,               // blocks that the cores make such floats
 };
 #define CORES_ROWS MAT_FEW_ROWS
+#define MOST_FEW   32 // of b, where some chips take it as bf16 with the decoder's programs
 #define PIECE      ((int64_t) 1 << 23) // numbers of quantized weights that are bf16 at a time
 
 // ---- precision ----
@@ -554,29 +555,51 @@ static bool cut(struct mat_plan * p) {
 
 // ---- choosing ----
 
-// What packs an operand for a product of many rows is on that one's PDI, where it can be.
+// The conversion on the PDI of a product, where it can be.
+static void place_beside(const struct ask * r, const struct aie_program * product,
+                         struct kernel_spec * convert) {
+    static const enum mat_pieces places[] = {MAT_HI_MANY, MAT_HI_STORED, MAT_HI_BLOCKS};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        const struct aie_program * at = NULL;
+        struct kernel_spec there = *convert;
+        there.params[0] = (uint32_t) places[i];
+        if (store_can_itself(r->world->store, &there)) {
+            store_likely(r->world->store, &there, &at);
+        }
+        if (at && at == product) {
+            *convert = there;
+            return;
+        }
+    }
+}
+
+// What packs an operand for a product of many rows is on that one's PDI, so that none is loaded
+// between the two.
 static void place_conversions(const struct ask * r, struct mat_plan * p) {
     struct mat_operand * operands[] = {&p->a, &p->b};
-    for (int i = 0; i < 2 && p->chunk[1] > CORES_ROWS; i++) {
+    const struct aie_program * at;
+    if (p->chunk[1] <= CORES_ROWS) {
+        return;
+    }
+    struct kernel_spec product = product_of(p, r->world->arch, p->chunk, p->chunk_k);
+    store_likely(r->world->store, &product, &at);
+    for (int i = 0; i < 2; i++) {
         struct mat_operand * o = operands[i];
-        struct kernel_spec many = o->convert;
-        many.params[0] = p->stored || p->made ? MAT_HI_STORED : MAT_HI_MANY;
-        if (o->way == MAT_BY_KERNEL && many.op == KERNEL_OP_CONVERT && o->pieces == MAT_HI &&
-            store_can_itself(r->world->store, &many)) {
-            o->convert = many;
+        if (o->way == MAT_BY_KERNEL && o->convert.op == KERNEL_OP_CONVERT && o->pieces == MAT_HI) {
+            place_beside(r, at, &o->convert);
         }
     }
 }
 
 // Blocks go to the cores once for every few rows of b, as many as a kernel takes; and where the
 // last time would have fewer, each has about as many, in fours, which the multiplier takes.
-static bool few_at_a_time(const struct ask * r, struct mat_plan * p) {
-    static const int64_t few[] = {CORES_ROWS, 12, 8, 4, 2, 1};
+static bool few_at_a_time(const struct ask * r, struct mat_plan * p, int64_t most) {
+    static const int64_t few[] = {MOST_FEW, CORES_ROWS, 12, 8, 4, 2, 1};
     int64_t n = p->result.kernel.ne[1];
     for (size_t i = 0; i < sizeof few / sizeof few[0]; i++) {
         int64_t times = (n + few[i] - 1) / few[i], even = ((n + times - 1) / times + 3) / 4 * 4;
         p->chunk[1] = n < few[i] ? n : even < few[i] ? even : few[i];
-        if (fits(r->world, p)) {
+        if (few[i] <= most && fits(r->world, p)) {
             return true;
         }
     }
@@ -619,6 +642,8 @@ static const struct {
     {MADE_BY_CORES, ALL, 2},
     {MADE_BY_CORES, ALL, 4},
     {BLOCKS_BY_CORES, FEW, 1},
+    {BLOCKS_BY_CORES, FEW, 2},
+    {BLOCKS_BY_CORES, FEW, 4},
     {BLOCKS_BY_CORES, ALL, 1},
     {AS_IT_STANDS, ALL, 1},
     {MADE_BY_CORES, HALF, 1},
@@ -644,9 +669,15 @@ static bool cut_along_k(struct mat_plan * p, int parts) {
                           result->ne[2] == 1 && result->ne[3] == 1);
 }
 
+// Rows of b that products of few may have.
+static int64_t most_few(const struct ask * r, enum layout layout) {
+    return layout == BLOCKS_BY_CORES && aie_target(r->world->arch)->mac_block.m ? MOST_FEW
+                                                                                : CORES_ROWS;
+}
+
 // As many rows at once as there can be?
-static bool has_most(const struct mat_plan * p, enum rows rows) {
-    int64_t n = p->result.kernel.ne[1], times = (n + CORES_ROWS - 1) / CORES_ROWS;
+static bool has_most(const struct mat_plan * p, enum rows rows, int64_t most) {
+    int64_t n = p->result.kernel.ne[1], times = (n + most - 1) / most;
     return rows == FEW ? (n + p->chunk[1] - 1) / p->chunk[1] == times : p->chunk[1] == n;
 }
 
@@ -677,13 +708,14 @@ static bool choose_way(const struct ask * r, struct mat_plan * out) {
         }
         lay_out_all(r, ways[i].layout, &p);
         bool many = ways[i].rows != FEW;
+        const int64_t most = most_few(r, ways[i].layout);
         whole &= ways[i].parts > 1;
         if (whole || (many && p.result.kernel.ne[1] <= CORES_ROWS) ||
             (p.a.way == MAT_BY_HOST && !p.stored) || !cut_along_k(&p, ways[i].parts) ||
-            !(many ? many_at_a_time(r, &p, ways[i].rows) : few_at_a_time(r, &p))) {
+            !(many ? many_at_a_time(r, &p, ways[i].rows) : few_at_a_time(r, &p, most))) {
             continue;
         }
-        whole = has_most(&p, ways[i].rows);
+        whole = has_most(&p, ways[i].rows, most);
         if (ways[i].parts > 1) {
             p.partial = view_contiguous(p.result.kernel.type, p.chunk, NULL);
         }

@@ -15,13 +15,14 @@
 #define MAT_FEW_ROWS   16 // of b, for which there are kernels that want little else
 
 enum mat_pieces {
-    MAT_HI = 0, // these five are CONVERT's parameter
+    MAT_HI = 0, // these six are CONVERT's parameter
     MAT_LEFT = 1,
     MAT_RIGHT = 2,
     MAT_HI_MANY = 3,   // MAT_HI, where products of many rows are
-    MAT_HI_STORED = 4, // or those of stored block floats
-    MAT_STORED = 5,    // numbers that share exponents in eights (kernel/shared.h)
-    MAT_PADDED = 6,    // quantized blocks as they are, rows padded to where kernels take them
+    MAT_HI_STORED = 4, // or those of stored block floats,
+    MAT_HI_BLOCKS = 5, // or of quantized blocks
+    MAT_STORED = 6,    // numbers that share exponents in eights (kernel/shared.h)
+    MAT_PADDED = 7,    // quantized blocks as they are, rows padded to where kernels take them
 };
 
 // ---- mat-stage.c: operands laid out by the host ----

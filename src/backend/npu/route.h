@@ -23,7 +23,7 @@ struct route_way {
     uint64_t cycles; // of its kernels, and of loads between them
 };
 
-enum { ROUTE_WAYS = 6 };
+enum { ROUTE_WAYS = 8 };
 struct route_stop { // a node
     int n;          // 0: it takes no PDI, or nobody knows which
     struct route_way ways[ROUTE_WAYS];

@@ -12,9 +12,9 @@ static const struct {
     {KERNEL_OP_RMS_NORM_MUL, KERNEL_OP_TASK_RMS_NORM_MUL},
 };
 
-// Products whose PDI has tasks, as the last parameter of these says: of bf16, and of stored block
-// floats.
-enum { PRODUCTS = 2 };
+// Products whose PDI has tasks, as the last parameter of these says: of bf16, of stored block
+// floats, and of quantized blocks.
+enum { PRODUCTS = 3 };
 
 // The spec as a task beside these products; false: there is none like it.
 static bool as_task(struct store * store, const struct kernel_spec * spec, uint32_t products,

@@ -68,9 +68,14 @@ static bool same_lo(uint32_t x, uint16_t got) {
 
 // ---- running ----
 
+// What a layout is of those that are nothing but other places.
+static uint32_t pieces_of(uint32_t layout) {
+    return layout < CV_LAYOUTS ? layout : CV_HI;
+}
+
 static struct kernel_spec spec_of(struct tensor in, uint32_t layout) {
     struct kernel_spec s = {.op = KERNEL_OP_CONVERT, .arch = rig_arch, .n_inputs = 1};
-    int64_t ne[4] = {(in.ne[0] + 7) / 8 * 8 * (layout % CV_LAYOUTS ? 3 : 1), in.ne[1], in.ne[2],
+    int64_t ne[4] = {(in.ne[0] + 7) / 8 * 8 * (pieces_of(layout) ? 3 : 1), in.ne[1], in.ne[2],
                      in.ne[3]};
     s.inputs[0] = in;
     s.output = tensor_contiguous(DTYPE_BF16, ne);
@@ -108,10 +113,10 @@ static void check_row(const struct kernel_spec * spec, const struct rig * r, int
         uint16_t got = (uint16_t) ref_get(DTYPE_BF16, out, i);
         int64_t piece = i / padded, at = i % padded;
         uint32_t x = at < in->ne[0] ? element(in, r->data[0], at, row) : 0;
-        bool same = at >= in->ne[0]                              ? got == 0
-                    : is_lo[spec->params[0] % CV_LAYOUTS][piece] ? same_lo(x, got)
-                    : piece > 0                                  ? same_again(x, got)
-                                                                 : same_hi(x, got);
+        bool same = at >= in->ne[0]                            ? got == 0
+                    : is_lo[pieces_of(spec->params[0])][piece] ? same_lo(x, got)
+                    : piece > 0                                ? same_again(x, got)
+                                                               : same_hi(x, got);
         if (!same) {
             char name[KERNEL_NAME_MAX];
             kernel_name(spec, name);
@@ -325,17 +330,22 @@ static void where_products_are(void ** state) {
         int64_t ne[4];
         uint32_t layout;
         bool many;
-    } cases[] = {{{64, 32, 128, 1}, CV_HI, true},       {{2048, 144, 1, 1}, CV_HI, true},
-                 {{2048, 129, 1, 1}, CV_HI, false},     {{2048, 120, 1, 1}, CV_HI, false},
+    } cases[] = {{{64, 32, 512, 1}, CV_HI, true},       {{2048, 576, 1, 1}, CV_HI, true},
+                 {{2048, 513, 1, 1}, CV_HI, false},     {{2048, 480, 1, 1}, CV_HI, false},
                  {{2048, 144, 1, 1}, CV_HI_MANY, true}, {{2048, 17, 1, 1}, CV_HI_MANY, true},
                  {{4096, 1, 1, 1}, CV_HI_MANY, true},   {{72, 333, 1, 1}, CV_HI_MANY, true},
-                 {{1000, 66, 1, 1}, CV_HI_MANY, true}};
+                 {{1000, 66, 1, 1}, CV_HI_MANY, true},  {{2048, 17, 1, 1}, CV_HI_BLOCKS, true},
+                 {{72, 333, 1, 1}, CV_HI_BLOCKS, true}};
     struct rig r;
     rig_open(&r);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const int64_t * ne = cases[i].ne;
         struct kernel_spec spec =
             spec_of(tensor_of(DTYPE_F32, ne[0], ne[1], ne[2], ne[3]), cases[i].layout);
+        if (cases[i].layout == CV_HI_BLOCKS && !mm_type(rig_arch, DTYPE_BF16)->gemm_by_blocks) {
+            assert_int_equal(aie_supports(&spec, NULL), ST_UNSUPPORTED);
+            continue;
+        }
         assert_int_equal(convert_is_many(&spec), cases[i].many);
         run_spec(&r, &spec, fill_random);
     }
@@ -395,7 +405,7 @@ static void refusals(void ** state) {
     s.output.ne[0] = 20;
     assert_int_equal(aie_supports(&s, &err), ST_INVALID);
     s = good;
-    s.params[0] = CV_HI_STORED + 1;
+    s.params[0] = CV_PLACES;
     assert_int_equal(aie_supports(&s, &err), ST_INVALID);
     s.params[0] = CV_HI_MANY; // too few
     assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);

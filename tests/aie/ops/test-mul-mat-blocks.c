@@ -31,27 +31,35 @@ static void fill_odd_scales(struct rig * r, const struct kernel_spec * spec) {
     }
 }
 
+// Whether gemm has a program for these blocks that multiplies as gemv does.
+static bool by_gemm(enum kernel_blocks kind) {
+    return mm_type(rig_arch, DTYPE_BF16)->gemm_by_blocks && !mm_by_planes(kind);
+}
+
 // Rows of b that are one 1 and zeros: each number of the blocks, to the last bit.
-static void each_number(struct rig * r, enum kernel_blocks kind, int64_t rows, int64_t step) {
+static void each_number(struct rig * r, enum kernel_blocks kind, enum dtype b, int64_t rows,
+                        int64_t step) {
     int k = 2 * kernel_block_cut(kind);
     const struct shape s = {75, rows, k, 1, 1, 1, 1, 0, 0, 0};
-    struct kernel_spec spec = spec_of_blocks(kind, DTYPE_F32, &s);
+    const size_t size = (size_t) dtype_size(b);
+    struct kernel_spec spec = spec_of_blocks(kind, b, &s);
     struct kernel_code code;
     assert_int_equal(rig_compile(&spec, &code, NULL), ST_OK);
     rig_allocate(r, &spec);
     fill(r, &spec);
     fill_odd_scales(r, &spec);
     for (int64_t first = kind % rig_one_of() * rows; first < s.k; first += step * rig_one_of()) {
-        memset(r->data[1], 0, (size_t) (4 * s.n * s.k));
+        memset(r->data[1], 0, size * (size_t) (s.n * s.k));
         for (int64_t n = 0; n < s.n; n++) {
-            memcpy(r->data[1] + 4 * (n * s.k + first + n), &(float){1}, 4);
+            memcpy(r->data[1] + size * (size_t) (n * s.k + (first + n) % s.k),
+                   b == DTYPE_F32 ? "\0\0\x80\x3f" : "\x80\x3f", size);
         }
         rig_run(r, &spec, &code);
         for (int64_t i = 0; i < s.m * s.n; i++) {
             const uint8_t * row = row_of(r, &spec, 0, i % s.m, 0, 0);
             float got;
             memcpy(&got, r->data[2] + 4 * i, 4);
-            double want = rounded_value(kind, row, first + i / s.m, true);
+            double want = rounded_value(kind, row, (first + i / s.m) % s.k, true);
             bool finite = i % s.m < FIRST_BEYOND || kind == KERNEL_MXFP4;
             if (finite ? (double) got != want : isfinite(got)) {
                 print_message("%s, %d rows: row %d, number %d is %g, not %g\n",
@@ -80,8 +88,14 @@ static void test_each_number(void ** state) {
             continue;
         }
         int64_t rows = kind == KERNEL_Q6_K ? 8 : 16;
-        each_number(&r, (enum kernel_blocks) kind, rows, rows);
-        each_number(&r, (enum kernel_blocks) kind, 1, kind == KERNEL_Q4_K ? 11 : 29);
+        each_number(&r, (enum kernel_blocks) kind, DTYPE_F32, rows, rows);
+        each_number(&r, (enum kernel_blocks) kind, DTYPE_F32, 1, kind == KERNEL_Q4_K ? 11 : 29);
+        if (by_gemm((enum kernel_blocks) kind)) {
+            rows = mm_few_rows(mm_type(rig_arch, DTYPE_BF16), (enum kernel_blocks) kind, false);
+            each_number(&r, (enum kernel_blocks) kind, DTYPE_BF16, rows > FEW ? rows : rows + 8,
+                        rows);
+            each_number(&r, (enum kernel_blocks) kind, DTYPE_BF16, 6 * FEW + 1, 6 * FEW);
+        }
     }
     rig_close(&r);
 }
@@ -140,8 +154,9 @@ static void test_no_numbers(void ** state) {
         }
         no_numbers(&r, kind, DTYPE_F32, 1);
         no_numbers(&r, kind, DTYPE_F32, kind == KERNEL_Q6_K ? 8 : FEW);
-        if (takes_many(kind, DTYPE_BF16)) {
+        if (takes_many(kind, DTYPE_BF16) || by_gemm(kind)) {
             no_numbers(&r, kind, DTYPE_BF16, FEW + 1);
+            no_numbers(&r, kind, DTYPE_BF16, 3 * FEW);
         }
     }
     rig_close(&r);
@@ -181,6 +196,7 @@ static void test_blocks(void ** state) {
             for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
                 struct kernel_spec spec = spec_of_blocks((enum kernel_blocks) kind, tb, &none[i]);
                 bool many = none[i].n > FEW && !mm_by_planes((enum kernel_blocks) kind) &&
+                            (b || !by_gemm((enum kernel_blocks) kind)) &&
                             none[i].k % kernel_block_cut((enum kernel_blocks) kind) == 0;
                 assert_int_equal(aie_supports(&spec, NULL), many ? ST_OK : ST_UNSUPPORTED);
             }
@@ -189,24 +205,26 @@ static void test_blocks(void ** state) {
     rig_close(&r);
 }
 
-// Blocks and many rows of b, by gemv's program on gemm's array: one tile of a core, several; tiles
-// that do not come out even; rows apart, batches.
+// Blocks and many rows of b, by gemv's program on gemm's array, or by gemm's own: one tile of a
+// core, several; tiles that do not come out even; rows apart, batches.
 static void test_wide_blocks(void ** state) {
     (void) state;
     static const struct shape some[] = {
         {256, 64, 256, 1, 1, 1, 1, 0, 0, 0},  {70, 17, 512, 1, 1, 1, 1, 0, 0, 0},
         {300, 130, 256, 1, 1, 1, 1, 0, 0, 0}, {513, 40, 1024, 1, 1, 1, 1, 0, 0, 0},
         {50, 33, 256, 2, 1, 4, 2, 8, 12, 4},  {600, 100, 64, 1, 1, 1, 1, 0, 0, 0},
+        {96, 29, 1024, 1, 1, 1, 1, 0, 0, 0},  {40, 32, 512, 2, 1, 4, 2, 8, 12, 4},
+        {150, 521, 256, 1, 1, 1, 1, 0, 0, 0}, {64, 47, 4096, 1, 1, 1, 1, 0, 0, 0},
     };
     struct rig r;
     rig_open(&r);
     for (int i = 0; i < KERNEL_BLOCKS * 2; i++) {
         enum kernel_blocks kind = (enum kernel_blocks)(i / 2);
         enum dtype b = i % 2 ? DTYPE_BF16 : DTYPE_F32;
-        if (mm_by_planes(kind) || takes_many(kind, b)) {
+        if (mm_by_planes(kind) || takes_many(kind, b) || (b == DTYPE_F32 && by_gemm(kind))) {
             continue;
         }
-        const int step = rig_whole ? 1 : 6; // then each shape of one or two kinds
+        const int step = rig_whole ? 1 : 5; // then each shape of one or two kinds
         for (int n = i % step; n < (int) (sizeof some / sizeof some[0]); n += step) {
             struct shape s = some[n];
             int cut = kernel_block_cut(kind);

@@ -12,7 +12,7 @@
 #include "aie/plan/plan.h"
 
 enum {
-    LEAST = 1 << 18,    // elements of which nobody says where: fewer are done faster than a PDI
+    LEAST = 1 << 20,    // elements of which nobody says where: fewer are done faster than a PDI
                         // is loaded
     MOST_CHUNKS = 1024, // of a column: four tasks
     CHUNK = CV_CHUNK,   // elements
@@ -37,12 +37,12 @@ bool convert_is_many(const struct kernel_spec * spec) {
     const struct tensor *in = &spec->inputs[0], *out = &spec->output;
     const struct mm_type * t = mm_type(spec->arch, DTYPE_BF16);
     int64_t all = tensor_elements(in);
-    bool stored = spec->params[0] == CV_HI_STORED;
-    t = stored ? mm_shared_type(spec->arch, true) : t;
-    bool fits = stored || spec->params[0] == CV_HI_MANY
-                    ? all >= 2 * CHUNK && all % 2 == 0
-                    : spec->params[0] == CV_HI && all >= LEAST &&
-                          all % (2 * CHUNK * ops_columns(spec)) == 0;
+    bool placed = spec->params[0] >= CV_HI_MANY && spec->params[0] < CV_PLACES;
+    t = spec->params[0] == CV_HI_STORED ? mm_shared_type(spec->arch, true) : t;
+    t = spec->params[0] == CV_HI_BLOCKS && t && !t->gemm_by_blocks ? NULL : t;
+    bool fits = placed ? all >= 2 * CHUNK && all % 2 == 0
+                       : spec->params[0] == CV_HI && all >= LEAST &&
+                             all % (2 * CHUNK * ops_columns(spec)) == 0;
     return t && mm_has_tasks(t) && fits && in->dtype == DTYPE_F32 && tensor_is_contiguous(in) &&
            tensor_is_contiguous(out) && all == tensor_elements(out) &&
            chunks_of(spec) <= MOST_CHUNKS;

@@ -28,7 +28,9 @@ enum {
     CV_HI_HI_LO,
     CV_LAYOUTS,
     CV_HI_MANY = CV_LAYOUTS, // as CV_HI, on the PDI of products of many rows (convert-many.c),
-    CV_HI_STORED,            // or of those of stored block floats
+    CV_HI_STORED,            // or of those of stored block floats,
+    CV_HI_BLOCKS,            // or of quantized blocks
+    CV_PLACES,
 };
 static inline bool convert_has_pieces(const struct kernel_spec * spec) {
     return spec->params[0] == CV_HI_LO_HI || spec->params[0] == CV_HI_HI_LO;

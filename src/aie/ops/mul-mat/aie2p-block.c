@@ -400,7 +400,9 @@ static void bf16_slice(struct mm_block * b, const struct mm_type * t, const stru
     if (at->may_be_apart) {
         asm_jump_if_zero(p, at->pairs, apart);
     }
-    set_apart(b);
+    if (!at->is_apart) {
+        set_apart(b);
+    }
     asm_label(p, apart);
     if (at->may_be_apart) { // gemv: fewer trips than one stand for one row
         asm_jump_if_nonzero(p, b->left, trip);
@@ -423,7 +425,7 @@ static void slice(struct mm_block * b, const struct mm_type * t, const struct mm
 
 const struct mm_type mm_aie2p_types[MM_TYPES] = {
     {DTYPE_BF16, DTYPE_F32, 2, 4, 32, 1, 64, 4, 64, 4, 64, 8, .by_lanes = true,
-     .gemm_unpacks = true},
+     .gemm_unpacks = true, .gemm_by_blocks = true},
     {DTYPE_I16, DTYPE_I32, 2, 4, 32, 16, 8, 16, 16, 16, 16, .trip_bundles = 128},
     {DTYPE_I8, DTYPE_I32, 1, 8, 16, 16, 8, 16, 16, 16, 16, .trip_bundles = 64},
     {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 16, 8, 16, 8, 16, 8, 32, .shared = true},

@@ -35,7 +35,9 @@ enum status mul_mat_plan(struct aie_plan * p, struct error * err) {
         enum aie_layout layout = plan->is_vector ? AIE_LAYOUT_GEMV : AIE_LAYOUT_GEMM;
         p->program = is_mixed(plan)
                          ? &aie_programs[planes ? AIE_PROGRAM_DECODER_PLANES : AIE_PROGRAM_DECODER]
-                     : plan->wide ? &aie_programs[AIE_PROGRAM_GEMM_BLOCKS]
+                     : plan->wide
+                         ? &aie_programs[plan->t->gemm_by_blocks ? AIE_PROGRAM_GEMM_BY_BLOCKS
+                                                                 : AIE_PROGRAM_GEMM_BLOCKS]
                      : plan->t->stored
                          ? &aie_programs[AIE_PROGRAM_GEMM_STORED]
                          : aie_program_for(p->spec.arch, layout, p->spec.op, plan->t->in, false);
@@ -89,7 +91,8 @@ enum status mul_mat_image(const struct aie_program * of, enum aie_arch arch,
     bool planes = of->code == AIE_CODE_GEMV_PLANES || of->code == AIE_CODE_UNPACK_PLANES;
     bool converts = of->code == AIE_CODE_GEMV || of->code == AIE_CODE_GEMV_PLANES;
     bool unpacks = of->code == AIE_CODE_UNPACK || of->code == AIE_CODE_UNPACK_PLANES;
-    enum status st = converts  ? mm_vector_program(arch, planes, &code, err)
+    enum status st = converts ? mm_vector_program(arch, planes, &code, err)
+                     : of->code == AIE_CODE_GEMM_BLOCKS ? mm_blocks_program(arch, &code, err)
                      : unpacks ? mm_unpack_program(arch, planes, &code, err)
                                : mm_program(arch, type_of(of, arch), &code, NULL, err);
     *out = (struct array_program){.code = code.bytes,
@@ -108,7 +111,8 @@ enum status mul_mat_pdi(const struct aie_program * of, enum aie_arch arch, int c
                                 .columns = columns,
                                 .core_rows =
                                     columns < MMP_CORE_ROWS_GEMM ? columns : MMP_CORE_ROWS_GEMM};
-    const bool joins = of->code == AIE_CODE_GEMM || of->code == AIE_CODE_GEMM_STORED;
+    const bool joins = of->code == AIE_CODE_GEMM || of->code == AIE_CODE_GEMM_STORED ||
+                       of->code == AIE_CODE_GEMM_BLOCKS;
     struct array a;
     array_begin(&a, arch);
     for (int col = 0; col < any.columns; col++) {

@@ -8,7 +8,6 @@ enum {
     WORDS_PER_CYCLE = 4,
     EVEN_K = 128,     // a row of a multiple of these ends in no zeros
     CHAINED_K = 4096, // up to which other rows end in zeros but once
-    FEW = 16,         // rows of b
     SHORT_RUNS = 2,   // twice as long, as in bound.c
 };
 
@@ -65,8 +64,9 @@ static uint64_t of_blocks(const struct kernel_spec * spec) {
     enum kernel_blocks blocks = kernel_blocks_of(spec);
     int more = (bound_looks_up(blocks) ? t->gemv_look_up : 0) +
                (mm_by_planes(blocks) ? t->gemv_planes : 0);
-    bool many = b->dtype == DTYPE_BF16 && mm_takes_many(mm_type(spec->arch, b->dtype), blocks);
-    if (out->ne[1] > FEW) {
+    const struct mm_type * type = mm_type(spec->arch, DTYPE_BF16);
+    bool many = b->dtype == DTYPE_BF16 && mm_takes_many(type, blocks);
+    if (out->ne[1] > mm_few_rows(type, blocks, b->dtype == DTYPE_F32)) {
         return many ? of_many(spec)
                     : of_wide(spec, (uint64_t) (t->gemv_slice + more + 2 * t->gemv_four_rows));
     }

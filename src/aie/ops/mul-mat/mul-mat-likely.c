@@ -61,11 +61,21 @@ static int64_t paid(int64_t bytes, int64_t run) {
     return run < RUN ? bytes * RUN / run : bytes;
 }
 
+// The same by gemm's own program (gemm_by_blocks), whose b is bf16.
+static const int by_gemm[KERNEL_BLOCKS] = {
+    [KERNEL_Q4_0] = 850,  [KERNEL_Q8_0] = 1065,   [KERNEL_Q4_K] = 1235,  [KERNEL_Q5_K] = 1540,
+    [KERNEL_Q6_K] = 2310, [KERNEL_IQ4_NL] = 5800, [KERNEL_MXFP4] = 2415,
+};
+enum { BY_GEMM_FOUR = 328 };
+
 static int64_t few_slice(const struct kernel_spec * spec, const struct mm_plan * p) {
     const struct slice * s =
         p->blocks == KERNEL_BLOCKS ? &plain[spec->arch] : &blocks[spec->arch][p->blocks];
     if (!s->once) { // nobody has measured it: about what its row says
         return kernel_block(p->blocks)->cycles + ops_parts(p->x_rows, 4) * plain[spec->arch].four;
+    }
+    if (p->wide && p->t->gemm_by_blocks) {
+        return by_gemm[p->blocks] + ops_parts(p->x_rows, 4) * BY_GEMM_FOUR;
     }
     return s->once + ops_parts(p->x_rows, 4) * s->four;
 }

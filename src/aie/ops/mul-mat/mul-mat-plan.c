@@ -52,12 +52,14 @@ static int64_t chunk_room(const struct mm_plan * p) {
     int64_t x_rows = p->x_groups * p->t->x_group, y_rows = p->y_groups * p->t->y_group;
     int64_t bytes = ARRAY_MEM_BYTES;
     if (p->is_vector) { // x lies there in full, twice
-        bytes -= 2 * TILE_BYTES / 4 + 2 * 4 * (int64_t) mm_x_words(p);
+        int64_t tile = p->n > MM_FEW_ROWS ? TILE_BYTES / 2 : TILE_BYTES / 4;
+        bytes -= 2 * tile + 2 * 4 * (int64_t) mm_x_words(p);
         return bytes / (4 * y_rows);
     }
     if (p->wide || mm_is_made(p)) { // of x so much for each byte of y, where it is f32
         int64_t much = p->x_raw ? 4 * p->block_k : 2 * p->block_k;
-        bytes -= p->wide ? p->core_rows * TILE_BYTES / 4 : p->core_rows * TILE_BYTES + MM_BEFORE;
+        bytes -= p->wide ? p->core_rows * mm_rows_of_few(p) * MM_TILE * 4
+                         : p->core_rows * TILE_BYTES + MM_BEFORE;
         return bytes / (2 * (y_rows + x_rows * ops_parts(much, p->block_bytes)));
     }
     bytes -= p->core_rows * TILE_BYTES;
@@ -248,7 +250,7 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
         return ST_OK;
     }
     if (p->wide) {
-        most_k = least(most_k, SHIM_WRAP); // words of a row of b
+        most_k = least(most_k, (int64_t) SHIM_WRAP * (p->x_raw ? 1 : 2)); // words of a row of b
     }
     if ((!p->is_vector || cut_x_rows(p)) && ops_parts(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
         most_k >= MM_WHOLE_K &&
@@ -328,7 +330,7 @@ static void plan_n(struct mm_plan * p) {
     p->many = !p->block_bytes || p->t->stored || mm_is_few(p) ? 0
               : p->n > p->columns * MM_TILE                   ? 2
                                                               : 1;
-    const int64_t each = !p->wide ? MM_TILE : mm_is_longer(p) ? MMP_LONGER_N : MMP_VECTOR_N;
+    const int64_t each = p->wide ? mm_rows_of_few(p) : MM_TILE;
     const int64_t most = p->columns * each * mm_tiles_each(p);
     if (p->is_vector) {
         p->n_tiles = 1;
@@ -522,11 +524,15 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         stored_panels(p);
     }
     const int columns = ops_columns(spec), gemm_rows = (int) least(MMP_CORE_ROWS_GEMM, columns);
-    p->is_vector = p->n <= MMP_VECTOR_N && !p->t->shared;
+    p->is_vector = p->n <= mm_few_rows(p->t, kind, p->x_raw) && !p->t->shared;
     p->beside = p->is_vector ? batches_beside(spec, columns) : 1;
     p->columns = p->is_vector ? vector_columns(p, columns) : columns;
     p->wide = blocks && !p->is_vector && !p->t->shared && !mm_by_planes(kind) &&
               (p->x_raw || !mm_takes_many(p->t, kind));
+    if (p->wide && p->t->gemm_by_blocks && p->x_raw) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "blocks and more than %d rows of b are multiplied by bf16", MM_FEW_ROWS);
+    }
     p->fused = blocks && mm_is_few(p) && mm_fuses(p->t, kind);
     if (p->fused) {
         p->t = &mm_aie2_fused;
@@ -546,7 +552,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         return error_set(err, ST_UNSUPPORTED,
                          "f32, f16 and some blocks are made bf16 in products of up to %d "
                          "rows of b, and where these fit a memtile and its descriptors",
-                         MMP_VECTOR_N);
+                         MM_FEW_ROWS);
     }
     if (st != ST_OK && p->is_vector) { // x may be too much for one memtile
         p->is_vector = p->x_stays = false;

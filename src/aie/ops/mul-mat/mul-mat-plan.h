@@ -11,8 +11,7 @@
 enum {
     MMP_CHUNKS = 10,        // most in a chain of memtile descriptors
     MMP_RUNS = 512,         // of a descriptor that a step may ask for: two tasks
-    MMP_VECTOR_N = 16,      // most rows of b for gemv
-    MMP_LONGER_N = 8,       // and where blocks want more of a core's memory
+    MMP_LONGER_N = 8,       // rows of b, where blocks want more of a core's memory
     MMP_CORE_ROWS_GEMM = 4, // or as many as there are columns
     MMP_CORE_ROWS_GEMV = 2,
     MMP_STEP_LIMIT = 1 << 20, // words, of a descriptor's step
@@ -58,7 +57,7 @@ struct mm_plan {
     enum kernel_blocks blocks;
     struct kernel_panel panel; // how the blocks lie
     bool fused;                // gemv: those of mm_fuses
-    bool wide;                 // gemm's array with gemv's program: few rows of b in each column
+    bool wide;                 // gemm's array and blocks: few rows of b in each column
     int many; // gemm: tiles of a core for which a slice of blocks is made bf16; 0: y has none
 
     int64_t m, n, k;
@@ -155,7 +154,7 @@ static inline bool mm_is_made(const struct mm_plan * p) {
     return p->t->stored && p->blocks != KERNEL_BLOCKS;
 }
 
-// Whether the cores have gemv's program.
+// Whether the cores have few rows of b each.
 static inline bool mm_is_few(const struct mm_plan * p) {
     return p->is_vector || p->wide;
 }
@@ -177,6 +176,10 @@ static inline bool mm_is_between(const struct mm_plan * p) {
 // They want more of a core's memory than tiles of 16 rows leave.
 static inline bool mm_is_longer(const struct mm_plan * p) {
     return mm_is_long(p) && MM_LONG + mm_slice_words(p) * 4 * MM_TILE > MM_C_OTHER;
+}
+// Most rows of b of a tile: of gemv, and of blocks on gemm's array.
+static inline int mm_rows_of_few(const struct mm_plan * p) {
+    return mm_is_longer(p) ? MMP_LONGER_N : mm_few_rows(p->t, p->blocks, p->x_raw);
 }
 static inline uint32_t mm_blocks_at(const struct mm_plan * p) {
     return p->block_k <= 32 ? MM_BLOCKS : mm_is_longer(p) ? MM_LONGER : MM_LONG;

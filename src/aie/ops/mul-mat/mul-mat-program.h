@@ -32,6 +32,7 @@ struct mm_writer {
     bool unpacks;           // nothing is multiplied: blocks become bf16 and leave
     bool planes;            // its blocks are those of ops/blocks
     bool has_tasks;         // of gemm: what `many` says
+    bool takes_blocks;      // of gemm: slices of y are blocks, and nothing else
     int f16_loop, f32_loop; // labels: the loops that CONVERT has from here
     int ways[WAYS];         // labels
     struct asm_reg number, many;

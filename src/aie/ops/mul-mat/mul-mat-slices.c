@@ -66,7 +66,7 @@ static struct quant quant_of(const struct mm_writer * w) {
                           .number = w->number,
                           .left = w->left,
                           .wide = asm_target(w->p)->lane_products == 2,
-                          .apart = w->converts && w->machine->sets_apart,
+                          .apart = (w->converts || w->takes_blocks) && w->machine->sets_apart,
                           .rows = w->converts && !w->machine->sets_apart,
                           .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
 }
@@ -121,6 +121,14 @@ void mw_convert_planes(struct mm_writer * w) {
     asm_label(p, none);
 }
 
+static void point_all(struct mm_writer * w, int32_t at) {
+    const struct mm_block * b = &w->block;
+    const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
+    for (int i = 0; i < 3; i++) {
+        mw_set(w, pointers[i], mw_address(w, at));
+    }
+}
+
 // Sections of convert_y.
 struct y_sections {
     int none;             // y is bf16
@@ -153,14 +161,6 @@ static void enter_fused(struct mm_writer * w, const struct quant * q, const stru
     asm_jump_if_nonzero(p, w->number, y->skip);
     asm_jump(p, y->new_block);
     asm_label(p, w->ways[WAY_LONG]);
-}
-
-static void point_all(struct mm_writer * w, int32_t at) {
-    const struct mm_block * b = &w->block;
-    const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
-    for (int i = 0; i < 3; i++) {
-        mw_set(w, pointers[i], mw_address(w, at));
-    }
 }
 
 // The scales of a block: powers of two are ready at once, f16 goes through the loop.
@@ -262,7 +262,7 @@ void mw_convert_y(struct mm_writer * w, int multiply_blocks, int multiply_column
     if (!fused) {
         asm_jump_if_zero(p, w->number, y.is_short);
     }
-    if (w->converts) { // of these there is one slice in bf16
+    if (w->converts || w->takes_blocks) { // of these there is one slice in bf16
         mw_set(w, w->y, mw_address(w, MM_Y + offset));
     }
     emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);

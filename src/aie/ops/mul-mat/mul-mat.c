@@ -48,7 +48,12 @@ static void release(struct mm_writer * w, int lock) {
 
 // Whether constants have no registers of their own, for there is much else in the program.
 static bool has_no_constants(const struct mm_writer * w) {
-    return w->converts || w->unpacks || w->t->stored;
+    return w->converts || w->unpacks || w->takes_blocks || w->t->stored;
+}
+
+// Whether what makes slices of y wants the register of `many`.
+static bool lends_many(const struct mm_writer * w) {
+    return w->takes_blocks || w->t->stored;
 }
 
 static void flip(struct mm_writer * w, struct asm_reg r, struct asm_reg other, int32_t value) {
@@ -176,6 +181,7 @@ static void slice_of(struct mm_writer * w) {
                        .c = w->c,
                        .row = w->row,
                        .trips = w->trips,
+                       .is_apart = w->takes_blocks,
                        .may_be_apart = w->converts && w->machine->sets_apart,
                        .pairs = w->number};
     if (at.may_be_apart) {
@@ -328,7 +334,7 @@ static void between_products(struct mm_writer * w, int end) {
 // From one slice to the next; at `first` its numbers are there.
 static void next_slice(struct mm_writer * w, int first) {
     struct asm_program * p = w->p;
-    if (w->converts) { // a block's later slices come with it
+    if (w->converts || w->takes_blocks) { // a block's later slices come with it
         int all = asm_label_new(p);
         mw_read_number(w, MM_PARAM_LATER);
         emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
@@ -364,6 +370,9 @@ static void multiply_slice(struct mm_writer * w, int blocks, int columns, int sk
     if (w->t->stored) {
         mw_make_shared(w);
     }
+    if (w->takes_blocks) {
+        mw_convert_y(w, done, done, done);
+    }
     slice_of(w);
     if (mw_fuses(w)) {
         struct fused f = mw_fused_of(w);
@@ -377,9 +386,9 @@ static void multiply_slice(struct mm_writer * w, int blocks, int columns, int sk
 // What the program does besides products of one slice after another (MM_PARAM_MANY).
 static void other_tasks(struct mm_writer * w, int many, int end) {
     struct asm_program * p = w->p;
-    int tasks = asm_label_new(p), blocks_of_y = w->t->stored ? tasks : asm_label_new(p);
+    int tasks = asm_label_new(p), blocks_of_y = lends_many(w) ? tasks : asm_label_new(p);
     asm_label(p, many);
-    if (w->t->stored) { // its register is others' by now
+    if (lends_many(w)) { // its register is others' by now
         mw_read_number(w, MM_PARAM_MANY);
         emit_add_small(p, w->number, w->number, -MM_MANY_CONVERTS);
         asm_jump_if_nonzero(p, w->number, tasks);
@@ -430,7 +439,7 @@ static void multiply(struct mm_writer * w, int end) {
             set_constants(w);
         }
         asm_jump_if_nonzero(p, w->many, many);
-        if (w->t->stored) { // what makes block floats wants it
+        if (lends_many(w)) {
             asm_release(p, w->many);
         }
     }
@@ -553,7 +562,7 @@ static void write_unpack_program(struct mm_writer * w) {
     unpack(w, wait);
 }
 
-enum task { TASK_MULTIPLY, TASK_CONVERT, TASK_UNPACK };
+enum task { TASK_MULTIPLY, TASK_BLOCKS, TASK_CONVERT, TASK_UNPACK };
 
 static enum status write_with(enum aie_arch arch, const struct mm_type * t, enum task task,
                               bool planes, struct asm_code * out, struct mm_bank_use * use,
@@ -563,7 +572,9 @@ static enum status write_with(enum aie_arch arch, const struct mm_type * t, enum
                           .converts = task == TASK_CONVERT,
                           .unpacks = task == TASK_UNPACK,
                           .planes = planes,
-                          .has_tasks = task == TASK_MULTIPLY && mm_has_tasks(t)};
+                          .takes_blocks = task == TASK_BLOCKS,
+                          .has_tasks =
+                              task == TASK_BLOCKS || (task == TASK_MULTIPLY && mm_has_tasks(t))};
     if (!w.machine) {
         return error_set(err, ST_UNSUPPORTED, "products are not yet there on %s",
                          aie_target(arch)->name);
@@ -591,6 +602,10 @@ enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_
 enum status mm_vector_program(enum aie_arch arch, bool planes, struct asm_code * out,
                               struct error * err) {
     return write_with(arch, mm_type(arch, DTYPE_BF16), TASK_CONVERT, planes, out, NULL, err);
+}
+
+enum status mm_blocks_program(enum aie_arch arch, struct asm_code * out, struct error * err) {
+    return write_with(arch, mm_type(arch, DTYPE_BF16), TASK_BLOCKS, false, out, NULL, err);
 }
 
 enum status mm_unpack_program(enum aie_arch arch, bool planes, struct asm_code * out,

@@ -49,6 +49,7 @@ struct mm_type {
     bool blocks_in_place;   // gemv multiplies quantized blocks as it unpacks them
     bool gemm_takes_blocks; // so does gemm take blocks, of the types that kernel_block says
     bool gemm_unpacks;      // gemm's program has room for UNPACK
+    bool gemm_by_blocks;    // there is one of gemm's own that takes blocks and has its tasks
 };
 
 enum {
@@ -110,6 +111,14 @@ static inline bool mm_has_tasks(const struct mm_type * t) {
 // Whether products of many rows of b take y as such blocks.
 static inline bool mm_takes_many(const struct mm_type * t, enum kernel_blocks blocks) {
     return t->gemm_takes_blocks && kernel_block(blocks)->gemm;
+}
+// Most rows of b that gemv takes, or a column of gemm where y is blocks: more where they come as
+// bf16 and blocks leave room for larger tiles.
+enum { MM_FEW_ROWS = 16, MM_SHORT_ROWS = 32 };
+static inline int mm_few_rows(const struct mm_type * t, enum kernel_blocks blocks, bool x_raw) {
+    bool more = t->gemm_by_blocks && blocks != KERNEL_BLOCKS && !x_raw &&
+                kernel_block(blocks)->way == KERNEL_WAY_SHORT;
+    return more ? MM_SHORT_ROWS : MM_FEW_ROWS;
 }
 static inline int mm_slice_k(const struct mm_type * t) {
     return mm_block_k(t) * t->slice_blocks;
@@ -324,6 +333,8 @@ struct mm_bank_use {
 // planes: of blocks it takes those of mm_by_planes and no others.
 enum status mm_vector_program(enum aie_arch arch, bool planes, struct asm_code * out,
                               struct error * err);
+// Gemm's program in bf16 whose y are blocks (gemm_by_blocks), with its tasks.
+enum status mm_blocks_program(enum aie_arch arch, struct asm_code * out, struct error * err);
 // The program that makes blocks bf16 and nothing else, on the array of gemm. It goes as gemm's
 // does.
 enum status mm_unpack_program(enum aie_arch arch, bool planes, struct asm_code * out,
@@ -357,6 +368,7 @@ struct mm_offsets {
 // to the next, trips; and where y may be apart, the pairs by which it is to be.
 struct mm_at {
     struct asm_reg x, y, c, row, trips;
+    bool is_apart; // y is apart, as its core has written it
     bool may_be_apart;
     struct asm_reg pairs;
 };
