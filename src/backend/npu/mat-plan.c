@@ -591,15 +591,24 @@ static void place_conversions(const struct ask * r, struct mat_plan * p) {
     }
 }
 
+// Among the decoder's programs?
+static bool is_mixed(const struct ask * r, const struct mat_plan * p) {
+    const struct aie_program * at;
+    struct kernel_spec product = product_of(p, r->world->arch, p->chunk, p->chunk_k);
+    store_likely(r->world->store, &product, &at);
+    return at && aie_program_is_mixed(at);
+}
+
 // Blocks go to the cores once for every few rows of b, as many as a kernel takes; and where the
 // last time would have fewer, each has about as many, in fours, which the multiplier takes.
+// More than 16 only where they are still few.
 static bool few_at_a_time(const struct ask * r, struct mat_plan * p, int64_t most) {
-    static const int64_t few[] = {MOST_FEW, CORES_ROWS, 12, 8, 4, 2, 1};
+    static const int64_t few[] = {MOST_FEW, 24, CORES_ROWS, 12, 8, 4, 2, 1};
     int64_t n = p->result.kernel.ne[1];
     for (size_t i = 0; i < sizeof few / sizeof few[0]; i++) {
         int64_t times = (n + few[i] - 1) / few[i], even = ((n + times - 1) / times + 3) / 4 * 4;
         p->chunk[1] = n < few[i] ? n : even < few[i] ? even : few[i];
-        if (few[i] <= most && fits(r->world, p)) {
+        if (few[i] <= most && fits(r->world, p) && (few[i] <= CORES_ROWS || is_mixed(r, p))) {
             return true;
         }
     }

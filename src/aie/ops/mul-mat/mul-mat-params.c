@@ -181,7 +181,12 @@ static void scales_params(const struct mm_type * t, const struct mm_shape * s,
     p[MM_PARAM_BITS] = w->tells ? MM_BITS_POWER : w->info->bits;
     p[MM_PARAM_PAIRED] = s->paired && !w->info->scale ? 4 * MM_TILE : 0;
     p[MM_PARAM_LATER] = w->blocks ? later : 0;
-    p[MM_PARAM_RAW] = (l->at ? l->at : MM_BLOCKS) ^ other; // of the first is the other
+    bool more =
+        s->x_groups * t->x_group > MM_FEW_ROWS && l->at == MM_LONG && s->many != MM_MANY_UNPACKS;
+    p[MM_PARAM_RAW] = (more    ? MM_LONG_MORE
+                       : l->at ? l->at
+                               : MM_BLOCKS) ^
+                      other; // of the first is the other
     p[MM_PARAM_ONE] = l->one;
     p[MM_PARAM_LESS] = !w->apart ? l->minima * MM_TILE * 4 : l->minima ? l->table_next : 0;
     p[MM_PARAM_PLANE_WORDS] = 4 << l->group_down;

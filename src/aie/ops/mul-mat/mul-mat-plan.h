@@ -182,7 +182,10 @@ static inline int mm_rows_of_few(const struct mm_plan * p) {
     return mm_is_longer(p) ? MMP_LONGER_N : mm_few_rows(p->t, p->blocks, p->x_raw);
 }
 static inline uint32_t mm_blocks_at(const struct mm_plan * p) {
-    return p->block_k <= 32 ? MM_BLOCKS : mm_is_longer(p) ? MM_LONGER : MM_LONG;
+    return p->block_k <= 32                            ? MM_BLOCKS
+           : mm_is_longer(p)                           ? MM_LONGER
+           : p->x_groups * p->t->x_group > MM_FEW_ROWS ? MM_LONG_MORE
+                                                       : MM_LONG;
 }
 
 // Gemv: words of a row of x, how far apart rows stand in the memtile, and what they take there. Of

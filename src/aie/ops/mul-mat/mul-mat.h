@@ -114,11 +114,12 @@ static inline bool mm_takes_many(const struct mm_type * t, enum kernel_blocks bl
 }
 // Most rows of b that gemv takes, or a column of gemm where y is blocks: more where they come as
 // bf16 and blocks leave room for larger tiles.
-enum { MM_FEW_ROWS = 16, MM_SHORT_ROWS = 32 };
+enum { MM_FEW_ROWS = 16, MM_MORE_ROWS = 24, MM_SHORT_ROWS = 32 };
 static inline int mm_few_rows(const struct mm_type * t, enum kernel_blocks blocks, bool x_raw) {
-    bool more = t->gemm_by_blocks && blocks != KERNEL_BLOCKS && !x_raw &&
-                kernel_block(blocks)->way == KERNEL_WAY_SHORT;
-    return more ? MM_SHORT_ROWS : MM_FEW_ROWS;
+    return !t->gemm_by_blocks || blocks == KERNEL_BLOCKS || x_raw      ? MM_FEW_ROWS
+           : kernel_block(blocks)->way == KERNEL_WAY_SHORT             ? MM_SHORT_ROWS
+           : blocks == KERNEL_Q4_K /* the shortest of the long ones */ ? MM_MORE_ROWS
+                                                                       : MM_FEW_ROWS;
 }
 static inline int mm_slice_k(const struct mm_type * t) {
     return mm_block_k(t) * t->slice_blocks;
@@ -156,6 +157,7 @@ enum {
 // there is one slice in bf16. See quant-k.c.
 enum {
     MM_LONG = 0x1000,        // pong is ping ^ MM_BLOCKS_OTHER
+    MM_LONG_MORE = 0x1800,   // behind tiles of more than 16 rows
     MM_LONGER = 0x0800,      // of blocks that want more, with tiles of half the size
     MM_LONG_BYTES = 0xa000,  // [k / a unit's][64 rows]: numbers of a slice
     MM_LONG_SIX = 0xb000,    // scales and minima as numbers
