@@ -187,26 +187,35 @@ static void products(void ** state) {
 
 static void many_rows(void ** state) {
     (void) state;
-    static const int64_t ns[] = {17, 300};
+    static const int64_t ns[] = {17, 300, 40};
+    const struct mm_type * t = mm_type(rig_arch, DTYPE_BF16);
     struct rig r;
+    int n = 0;
     rig_open(&r);
     for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
         enum kernel_blocks b = (enum kernel_blocks) kind;
-        bool many = mm_takes_many(mm_type(rig_arch, DTYPE_BF16), b);
+        bool many = mm_takes_many(t, b), by_gemm = t->gemm_by_blocks && !mm_by_planes(b);
         if (kind % RIG_EVERY) {
             continue;
         }
-        for (size_t i = 0; i < ((many && RIG_EVERY == 1) || rig_whole ? 2 : 1); i++) {
+        size_t shapes = rig_whole || (by_gemm && RIG_EVERY == 1) ? 3
+                        : many && RIG_EVERY == 1                 ? 2
+                                                                 : 1;
+        for (size_t i = 0; i < shapes; i++) {
             int64_t k = many || rig_whole ? 2048 : 512;
             struct kernel_spec one = product(b, DTYPE_F32, 272, 1, k, 1), spec;
             struct kernel_panel panel;
-            spec = product(b, many || kind % 2 ? DTYPE_BF16 : DTYPE_F32, 272, ns[i], k, 1);
-            bool some = many || rig_whole || b == KERNEL_Q8_0 || b == KERNEL_Q6_K;
+            spec =
+                product(b, many || by_gemm || kind % 2 ? DTYPE_BF16 : DTYPE_F32, 272, ns[i], k, 1);
+            bool some = many || by_gemm || rig_whole || b == KERNEL_Q8_0 || b == KERNEL_Q6_K;
             if (some && aie_panel(&one, &panel) && aie_supports(&spec, NULL) == ST_OK) {
                 same_bits(&r, spec, panel);
+                n++;
             }
         }
     }
+    print_message("%d products\n", n);
+    assert_true(n > 0);
     rig_close(&r);
 }
 
