@@ -109,6 +109,7 @@ const struct aie_target target_aie2 =
     .add_config = 28,
     .mul_config = 60,
     .lane_products = 2,
+    .product_few = 16,
     .product_cut_k = 384,
     .mac_bf16 = {4, 8, 4, 28},
     .mac_i8 = {4, 8, 8, 0x308},

@@ -137,6 +137,7 @@ const struct aie_target target_aie2p =
     .add_config = 0x3c,
     .mul_config = 0x3c,
     .lane_products = 1,
+    .product_few = 32,
     .product_cut_k = 384,
     .mac_bf16 = {0, 0, 0, 0},
     .mac_i8 = {8, 8, 8, 0x308},

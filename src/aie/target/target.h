@@ -176,6 +176,7 @@ struct aie_target {
     uint32_t add_config;  // of the float adder: f32 lanes, nothing negated
     uint32_t mul_config;  // of the multiplier: bf16 products lane by lane, f32 sums,
     int lane_products;    // of so many products a lane
+    int product_few;      // most rows of b, as bf16, of a product on the decoder's PDI
     int product_cut_k;    // where k of a product is cut, the parts are multiples of this
     struct aie_mac mac_bf16, mac_i8, mac_i16, mac_block; // of matrix products; m 0: there is none
 

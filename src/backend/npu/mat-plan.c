@@ -1,10 +1,9 @@
 // mat-plan: how MUL_MAT and OUT_PROD become kernels. An operand goes to the kernel as it stands
 // where the kernel can read it, else it is packed: by the CONVERT kernel, or by the host. What is
-// too large for one kernel is cut: into batches first, then into blocks of rows of either operand.
-// Along k only where no kernel takes all of it, or not of as many rows of b as it could; the ADD
-// kernel then sums up what the parts come to.
+// too large for one kernel is cut into parts (mat-ways.c says how), of which each is a dispatch;
+// where k is cut, the ADD kernel sums up what they come to.
 // supports_op and graph_compute both come here.
-#include "mat.h"
+#include "mat-plan-impl.h"
 
 #include "kernel/shared.h"
 
@@ -14,32 +13,7 @@
 #define RESULT_SIZE 4 // bytes of a sum: f32, or i32
 #define FEW_DOTS    16
 #define PIECE_ROWS  256
-
-struct ask {
-    const struct mat_world * world;
-    const char * label;     // of the node, for messages
-    struct mat_source a, b; // b is not looked at where it is prepared
-    const struct view * prepared;
-    enum mat_pieces a_pieces, b_pieces;
-    struct view result;
-    bool a_is_kept; // its packed form is, with its buffer: then that is taken
-};
-
-// More and more of it is laid out anew, until a kernel fits. The cores make f16 and f32 bf16 where
-// there are few rows of b, and some quantized blocks where there are many.
-enum layout {
-    MADE_BY_CORES,
-    BLOCKS_BY_CORES,
-    AS_IT_STANDS,
-    OPERANDS_PACKED,
-    ALL_PACKED,
-    N_LAYOUTS,
-    STORED = N_LAYOUTS, // weights as block floats, for products that are to be made by these
-    MADE,               // blocks that the cores make such floats
-};
-#define CORES_ROWS MAT_FEW_ROWS
-#define MOST_FEW   32 // of b, where some chips take it as bf16 with the decoder's programs
-#define PIECE      ((int64_t) 1 << 23) // numbers of quantized weights that are bf16 at a time
+#define PIECE       ((int64_t) 1 << 23) // numbers of quantized weights that are bf16 at a time
 
 // ---- precision ----
 
@@ -112,7 +86,7 @@ static const enum ggml_type streamed[KERNEL_BLOCKS] = {
 #include "kernel/blocks.def"
 };
 
-static bool blocks_of(enum ggml_type type, enum kernel_blocks * out) {
+bool mat_blocks_of(enum ggml_type type, enum kernel_blocks * out) {
     for (int i = 0; i < KERNEL_BLOCKS; i++) {
         if (streamed[i] == type) {
             *out = (enum kernel_blocks) i;
@@ -124,7 +98,7 @@ static bool blocks_of(enum ggml_type type, enum kernel_blocks * out) {
 
 bool mat_streams(const struct mat_source * s, enum mat_pieces pieces) {
     enum kernel_blocks blocks;
-    return pieces == MAT_HI && !s->columns && blocks_of(s->view.type, &blocks) &&
+    return pieces == MAT_HI && !s->columns && mat_blocks_of(s->view.type, &blocks) &&
            s->view.ne[0] % kernel_block_cut(blocks) == 0 && has_word_rows(&s->view);
 }
 
@@ -141,7 +115,7 @@ bool mat_panel(const struct npu * npu, const struct view * weights, struct kerne
     struct mat_source s = {.view = *weights};
     enum kernel_blocks blocks;
     *out = (struct kernel_panel){0};
-    if (!mat_streams(&s, MAT_HI) || !blocks_of(weights->type, &blocks)) {
+    if (!mat_streams(&s, MAT_HI) || !mat_blocks_of(weights->type, &blocks)) {
         return false;
     }
     struct view a = *weights;
@@ -190,10 +164,10 @@ static bool flatten(struct view * v) {
 
 // Blocks become bf16 as many rows at a time as a kernel takes, so one kernel for some rows is
 // enough.
-static bool can_unpack(const struct ask * r, struct mat_operand * o) {
+static bool can_unpack(const struct mat_ask * r, struct mat_operand * o) {
     const struct view * from = &o->source.view;
     enum kernel_blocks blocks;
-    if (!mat_streams(&o->source, o->pieces) || !blocks_of(from->type, &blocks)) {
+    if (!mat_streams(&o->source, o->pieces) || !mat_blocks_of(from->type, &blocks)) {
         return false;
     }
     o->convert = (struct kernel_spec){
@@ -212,7 +186,7 @@ static bool can_unpack(const struct ask * r, struct mat_operand * o) {
     return store_can_itself(r->world->store, &one);
 }
 
-static bool can_convert(const struct ask * r, struct mat_operand * o) {
+static bool can_convert(const struct mat_ask * r, struct mat_operand * o) {
     const struct view * from = &o->source.view;
     if (can_unpack(r, o)) {
         return true;
@@ -238,7 +212,7 @@ static bool cores_take(const struct mat_source * s, enum mat_pieces pieces, enum
            has_word_rows(v);
 }
 
-static struct mat_operand lay_out(const struct ask * r, const struct mat_source * source,
+static struct mat_operand lay_out(const struct mat_ask * r, const struct mat_source * source,
                                   enum mat_pieces pieces, bool stands) {
     struct mat_operand o = {
         .source = *source, .pieces = pieces, .packed = mat_packed(source, pieces, NULL)};
@@ -264,7 +238,7 @@ static struct mat_operand lay_out_stored(const struct mat_source * source) {
     return o;
 }
 
-static void lay_out_result(const struct ask * r, bool packed, struct mat_plan * p) {
+static void lay_out_result(const struct mat_ask * r, bool packed, struct mat_plan * p) {
     struct plan_operand * o = &p->result;
     o->tensor = r->result;
     o->kernel = o->tensor;
@@ -292,7 +266,7 @@ static void try_flattening(struct mat_plan * p) {
 static void join_heads(struct mat_plan * p) {
     struct view *b = &p->b.kernel, *result = &p->result.kernel;
     int64_t heads = p->a.kernel.ne[2] > 0 ? result->ne[2] / p->a.kernel.ne[2] : 0;
-    if (b->ne[1] != 1 || heads < 2 || heads > CORES_ROWS || p->a.kernel.ne[2] == 1) {
+    if (b->ne[1] != 1 || heads < 2 || heads > MAT_FEW_ROWS || p->a.kernel.ne[2] == 1) {
         return; // one key for all is try_flattening's
     }
     struct view * const views[] = {b, result};
@@ -304,20 +278,20 @@ static void join_heads(struct mat_plan * p) {
     }
 }
 
-static bool by_block_floats(const struct mat_world * w) {
+bool mat_by_block_floats(const struct mat_world * w) {
     return (w->precision == MAT_BLOCK || w->precision == MAT_LEAN) &&
            aie_target(w->arch)->mac_block.m;
 }
 
 // Block floats are used for products of many rows of bf16. Products of few rows are bound by
 // memory.
-static bool is_shared(const struct ask * r, const struct mat_plan * p) {
-    return by_block_floats(r->world) && !r->world->unstored && r->a_pieces == MAT_HI &&
+static bool is_shared(const struct mat_ask * r, const struct mat_plan * p) {
+    return mat_by_block_floats(r->world) && !r->world->unstored && r->a_pieces == MAT_HI &&
            r->b_pieces == MAT_HI && p->a.kernel.type == GGML_TYPE_BF16 &&
-           p->b.kernel.type == GGML_TYPE_BF16 && p->result.kernel.ne[1] > CORES_ROWS;
+           p->b.kernel.type == GGML_TYPE_BF16 && p->result.kernel.ne[1] > MAT_FEW_ROWS;
 }
 
-static void lay_out_all(const struct ask * r, enum layout layout, struct mat_plan * p) {
+void mat_lay_out(const struct mat_ask * r, enum mat_layout layout, struct mat_plan * p) {
     bool packed = layout == OPERANDS_PACKED || layout == ALL_PACKED,
          by_cores = layout == MADE_BY_CORES;
     bool blocks = (by_cores || layout == BLOCKS_BY_CORES || layout == MADE) &&
@@ -353,23 +327,23 @@ static void lay_out_all(const struct ask * r, enum layout layout, struct mat_pla
 // ---- parts of a result ----
 
 // How often a repeats along dimension 2 or 3.
-static int64_t repeats(const struct mat_plan * p, int d) {
+int64_t mat_repeats(const struct mat_plan * p, int d) {
     return p->result.kernel.ne[d] / p->a.kernel.ne[d];
 }
 
-static struct kernel_spec product_of(const struct mat_plan * p, enum aie_arch arch,
-                                     const int64_t ne[GGML_MAX_DIMS], int64_t k) {
+struct kernel_spec mat_product(const struct mat_plan * p, enum aie_arch arch,
+                               const int64_t ne[GGML_MAX_DIMS], int64_t k) {
     struct view a = p->a.kernel, b = p->b.kernel, result = p->result.kernel;
     a.ne[0] = b.ne[0] = k;
     a.ne[1] = ne[0];
     b.ne[1] = ne[1];
     for (int d = 2; d < GGML_MAX_DIMS; d++) {
-        a.ne[d] = ne[d] == 1 ? 1 : ne[d] / repeats(p, d);
+        a.ne[d] = ne[d] == 1 ? 1 : ne[d] / mat_repeats(p, d);
         b.ne[d] = ne[d];
     }
     memcpy(result.ne, ne, sizeof result.ne);
     enum kernel_blocks blocks;
-    bool has_blocks = blocks_of(a.type, &blocks);
+    bool has_blocks = mat_blocks_of(a.type, &blocks);
     a.ne[0] = p->stored ? shared_row_bytes(k) : k;
     return (struct kernel_spec){
         .op = has_blocks  ? KERNEL_OP_MUL_MAT_BLOCKS
@@ -385,25 +359,25 @@ static struct kernel_spec product_of(const struct mat_plan * p, enum aie_arch ar
     };
 }
 
-static struct tensor partial_of(const struct mat_plan * p, const int64_t ne[GGML_MAX_DIMS]) {
+struct tensor mat_partial(const struct mat_plan * p, const int64_t ne[GGML_MAX_DIMS]) {
     struct view sums = view_contiguous(p->result.kernel.type, ne, NULL);
     return plan_tensor(&sums);
 }
 
-static struct kernel_spec sum_of(const struct mat_plan * p, enum aie_arch arch,
-                                 const int64_t ne[GGML_MAX_DIMS]) {
+struct kernel_spec mat_sum(const struct mat_plan * p, enum aie_arch arch,
+                           const int64_t ne[GGML_MAX_DIMS]) {
     struct view result = p->result.kernel;
     memcpy(result.ne, ne, sizeof result.ne);
     return (struct kernel_spec){
         .op = KERNEL_OP_ADD,
         .arch = arch,
         .n_inputs = 2,
-        .inputs = {plan_tensor(&result), partial_of(p, ne)},
+        .inputs = {plan_tensor(&result), mat_partial(p, ne)},
         .output = plan_tensor(&result),
     };
 }
 
-static bool is_in_panels(const struct mat_plan * p) {
+bool mat_is_in_panels(const struct mat_plan * p) {
     return p->a.way == MAT_AS_IT_STANDS && p->a.source.panel.rows;
 }
 
@@ -425,7 +399,8 @@ struct kernel_spec mat_part(const struct mat_plan * p, enum aie_arch arch, const
     const struct view *a = &p->a.kernel, *b = &p->b.kernel, *result = &p->result.kernel;
     int64_t ne[GGML_MAX_DIMS], left_k = a->ne[0] - at->k;
     size_t a_at = (size_t) (at->k / ggml_blck_size(a->type)) * a->nb[0], out_at = 0;
-    a_at *= is_in_panels(p) ? (size_t) p->a.source.panel.rows : 1; // chunks of them stand together
+    a_at *=
+        mat_is_in_panels(p) ? (size_t) p->a.source.panel.rows : 1; // chunks of them stand together
     size_t b_at = (size_t) at->k * b->nb[0] + (size_t) at->at[1] * b->nb[1];
     a_at += by_pieces(p) ? 0 : (size_t) at->at[0] * a->nb[1];
     for (int d = 0; d < GGML_MAX_DIMS; d++) {
@@ -433,20 +408,20 @@ struct kernel_spec mat_part(const struct mat_plan * p, enum aie_arch arch, const
         ne[d] = left < p->chunk[d] ? left : p->chunk[d];
         out_at += (size_t) at->at[d] * result->nb[d];
         if (d >= 2) {
-            a_at += (size_t) (at->at[d] / repeats(p, d)) * a->nb[d];
+            a_at += (size_t) (at->at[d] / mat_repeats(p, d)) * a->nb[d];
             b_at += (size_t) at->at[d] * b->nb[d];
         }
     }
     if (at->add) {
         addr[0] = addr[2] = place_in(result, out_at);
         addr[1] = p->partial.data;
-        return sum_of(p, arch, ne);
+        return mat_sum(p, arch, ne);
     }
     addr[0] = place_in(a, a_at);
     addr[1] = place_in(b, b_at);
     addr[2] = at->k ? p->partial.data : place_in(result, out_at);
-    struct kernel_spec spec = product_of(p, arch, ne, left_k < p->chunk_k ? left_k : p->chunk_k);
-    spec.output = at->k ? partial_of(p, ne) : spec.output;
+    struct kernel_spec spec = mat_product(p, arch, ne, left_k < p->chunk_k ? left_k : p->chunk_k);
+    spec.output = at->k ? mat_partial(p, ne) : spec.output;
     return spec;
 }
 
@@ -471,341 +446,19 @@ bool mat_next(const struct mat_plan * p, struct mat_at * at) {
     return false;
 }
 
-// ---- fitting ----
-
-static bool can(const struct mat_world * w, const struct kernel_spec * spec) {
-    return plan_can(w->store, spec, w->by_command);
-}
-
-// Are there kernels for all parts of k of a chunk of this size?
-static bool fits_along_k(const struct mat_world * w, const struct mat_plan * p,
-                         const int64_t ne[GGML_MAX_DIMS]) {
-    int64_t k = p->a.kernel.ne[0], rest = k % p->chunk_k;
-    struct kernel_spec first = product_of(p, w->arch, ne, p->chunk_k);
-    if (!can(w, &first)) {
-        return false;
-    }
-    if (p->chunk_k == k || p->stored) { // groups of block floats are not cut along k
-        return p->chunk_k == k;
-    }
-    int64_t blocks =
-        p->a.source.panel.words * DMA_WORD / (int64_t) ggml_type_size(p->a.kernel.type);
-    if (is_in_panels(p) && p->chunk_k % (blocks * ggml_blck_size(p->a.kernel.type))) {
-        return false; // of which whole chunks can be had
-    }
-    struct kernel_spec later = first, last = product_of(p, w->arch, ne, rest),
-                       sum = sum_of(p, w->arch, ne);
-    later.output = last.output = partial_of(p, ne);
-    return can(w, &later) && (rest == 0 || can(w, &last)) && can(w, &sum);
-}
-
-// Is there a kernel for a whole chunk, and for each that the edges cut short?
-static bool fits(const struct mat_world * w, const struct mat_plan * p) {
-    const int64_t * whole = p->result.kernel.ne;
-    for (int short_ones = 0; short_ones < 1 << GGML_MAX_DIMS; short_ones++) {
-        int64_t ne[GGML_MAX_DIMS];
-        bool exists = true;
-        for (int d = 0; d < GGML_MAX_DIMS; d++) {
-            bool is_short = short_ones >> d & 1;
-            ne[d] = is_short ? whole[d] % p->chunk[d] : p->chunk[d];
-            exists &= ne[d] > 0;
-        }
-        if (exists && !fits_along_k(w, p, ne)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static int64_t half(int64_t n, int64_t multiple) {
-    return n <= multiple ? 1 : ((n + 1) / 2 + multiple - 1) / multiple * multiple;
-}
-
-// Cuts along k where even the smallest result takes too long, in halves whose length every kernel
-// takes.
-static bool cut_k(const struct mat_world * w, struct mat_plan * p) {
-    const int64_t multiple = aie_target(w->arch)->product_cut_k;
-    const int64_t * ne = p->result.kernel.ne;
-    int64_t least[GGML_MAX_DIMS] = {ne[0] < 16 ? ne[0] : 16, ne[1] < 16 ? ne[1] : 16, 1, 1};
-    while (!fits_along_k(w, p, least)) {
-        if (p->chunk_k <= multiple) {
-            return false;
-        }
-        p->chunk_k = half(p->chunk_k, multiple);
-    }
-    return true;
-}
-
-// Batches are cut between the repetitions of a, or singly.
-static bool cut(struct mat_plan * p) {
-    const int64_t least = 16;
-    for (int d = GGML_MAX_DIMS - 1; d >= 2; d--) {
-        if (p->chunk[d] > 1) {
-            p->chunk[d] = half(p->chunk[d], repeats(p, d));
-            return true;
-        }
-    }
-    int64_t * larger = p->chunk[0] >= p->chunk[1] ? &p->chunk[0] : &p->chunk[1];
-    if (*larger <= least) {
-        return false;
-    }
-    *larger = half(*larger, least);
-    return true;
-}
-
-// ---- choosing ----
-
-// The conversion on the PDI of a product, where it can be.
-static void place_beside(const struct ask * r, const struct aie_program * product,
-                         struct kernel_spec * convert) {
-    static const enum mat_pieces places[] = {MAT_HI_MANY, MAT_HI_STORED, MAT_HI_BLOCKS};
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        const struct aie_program * at = NULL;
-        struct kernel_spec there = *convert;
-        there.params[0] = (uint32_t) places[i];
-        if (store_can_itself(r->world->store, &there)) {
-            store_likely(r->world->store, &there, &at);
-        }
-        if (at && at == product) {
-            *convert = there;
-            return;
-        }
-    }
-}
-
-// What packs an operand for a product of many rows is on that one's PDI, so that none is loaded
-// between the two.
-static void place_conversions(const struct ask * r, struct mat_plan * p) {
-    struct mat_operand * operands[] = {&p->a, &p->b};
-    const struct aie_program * at;
-    if (p->chunk[1] <= CORES_ROWS) {
-        return;
-    }
-    struct kernel_spec product = product_of(p, r->world->arch, p->chunk, p->chunk_k);
-    store_likely(r->world->store, &product, &at);
-    for (int i = 0; i < 2; i++) {
-        struct mat_operand * o = operands[i];
-        if (o->way == MAT_BY_KERNEL && o->convert.op == KERNEL_OP_CONVERT && o->pieces == MAT_HI) {
-            place_beside(r, at, &o->convert);
-        }
-    }
-}
-
-// Among the decoder's programs?
-static bool is_mixed(const struct ask * r, const struct mat_plan * p) {
-    const struct aie_program * at;
-    struct kernel_spec product = product_of(p, r->world->arch, p->chunk, p->chunk_k);
-    store_likely(r->world->store, &product, &at);
-    return at && aie_program_is_mixed(at);
-}
-
-// Blocks go to the cores once for every few rows of b, as many as a kernel takes; and where the
-// last time would have fewer, each has about as many, in fours, which the multiplier takes.
-// More than 16 only where they are still few.
-static bool few_at_a_time(const struct ask * r, struct mat_plan * p, int64_t most) {
-    static const int64_t few[] = {MOST_FEW, 24, CORES_ROWS, 12, 8, 4, 2, 1};
-    int64_t n = p->result.kernel.ne[1];
-    for (size_t i = 0; i < sizeof few / sizeof few[0]; i++) {
-        int64_t times = (n + few[i] - 1) / few[i], even = ((n + times - 1) / times + 3) / 4 * 4;
-        p->chunk[1] = n < few[i] ? n : even < few[i] ? even : few[i];
-        if (few[i] <= most && fits(r->world, p) && (few[i] <= CORES_ROWS || is_mixed(r, p))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// How many rows of b go at once. The array takes so many in a step, and a step of one row takes as
-// long as one of many: then two halves take less, or a few rows for themselves, of which there have
-// to be enough that they are not the decoder's.
-enum rows { FEW, ALL, HALF, ALL_BUT_FEW };
-
-static bool many_at_a_time(const struct ask * r, struct mat_plan * p, enum rows rows) {
-    const int64_t n = p->result.kernel.ne[1], least = CORES_ROWS + 1;
-    if (rows != ALL) {
-        p->chunk[1] = rows == HALF ? GGML_PAD((n + 1) / 2, 8) : (n - least) / 16 * 16;
-        int64_t rest = n % (p->chunk[1] > 0 ? p->chunk[1] : 1);
-        return p->chunk[1] >= least && (rest == 0 || rest >= least) && fits(r->world, p);
-    }
-    bool found = fits(r->world, p);
-    while (!found && cut(p) && p->chunk[1] > CORES_ROWS) {
-        found = fits(r->world, p);
-    }
-    return found;
-}
-
-// Ways for quantized weights, all of which kernels go: by few rows of b as they are or as bf16, and
-// by many, whose program takes some blocks as they are and others when they are unpacked.
-//
-// Along k they are cut where b is too long for as many rows as a kernel could take: every part of
-// the weights is still read once.
-static const struct {
-    enum layout layout;
-    enum rows rows;
-    int parts; // of k
-} ways[] = {
-    {MADE_BY_CORES, FEW, 1},
-    {MADE_BY_CORES, FEW, 2},
-    {MADE_BY_CORES, FEW, 4},
-    {MADE_BY_CORES, ALL, 1},
-    {MADE_BY_CORES, ALL, 2},
-    {MADE_BY_CORES, ALL, 4},
-    {BLOCKS_BY_CORES, FEW, 1},
-    {BLOCKS_BY_CORES, FEW, 2},
-    {BLOCKS_BY_CORES, FEW, 4},
-    {BLOCKS_BY_CORES, ALL, 1},
-    {AS_IT_STANDS, ALL, 1},
-    {MADE_BY_CORES, HALF, 1},
-    {BLOCKS_BY_CORES, HALF, 1},
-    {AS_IT_STANDS, HALF, 1},
-    {MADE_BY_CORES, ALL_BUT_FEW, 1},
-    {BLOCKS_BY_CORES, ALL_BUT_FEW, 1},
-    {AS_IT_STANDS, ALL_BUT_FEW, 1},
-    {STORED, ALL, 1},
-    {STORED, HALF, 1},
-    {STORED, ALL_BUT_FEW, 1},
-    {MADE, ALL, 1},
-    {MADE, HALF, 1},
-    {MADE, ALL_BUT_FEW, 1},
-};
-
-static bool cut_along_k(struct mat_plan * p, int parts) {
-    const struct view *a = &p->a.kernel, *result = &p->result.kernel;
-    enum kernel_blocks blocks;
-    p->chunk_k = a->ne[0] / parts;
-    return parts == 1 || (p->a.way == MAT_AS_IT_STANDS && blocks_of(a->type, &blocks) &&
-                          a->ne[0] % (parts * kernel_block_cut(blocks)) == 0 &&
-                          result->ne[2] == 1 && result->ne[3] == 1);
-}
-
-// Rows of b that products of few may have.
-static int64_t most_few(const struct ask * r, enum layout layout) {
-    return layout == BLOCKS_BY_CORES && aie_target(r->world->arch)->mac_block.m ? MOST_FEW
-                                                                                : CORES_ROWS;
-}
-
-// As many rows at once as there can be?
-static bool has_most(const struct mat_plan * p, enum rows rows, int64_t most) {
-    int64_t n = p->result.kernel.ne[1], times = (n + most - 1) / most;
-    return rows == FEW ? (n + p->chunk[1] - 1) / p->chunk[1] == times : p->chunk[1] == n;
-}
-
-// By block floats only who asked for them, and weights that can be kept so.
-static bool may_store(const struct ask * r) {
-    bool form = r->world->precision == MAT_BLOCK || !mat_streams(&r->a, r->a_pieces); // else none
-    return by_block_floats(r->world) && form && !r->world->unstored && r->a_is_kept &&
-           r->a_pieces == MAT_HI && mat_can_store(&r->a);
-}
-
-// Pairs of q4_0, where nothing is to be kept beside them.
-static bool may_make(const struct ask * r) {
-    enum kernel_blocks blocks;
-    return by_block_floats(r->world) && r->world->precision == MAT_LEAN && r->a_pieces == MAT_HI &&
-           r->b_pieces == MAT_HI && r->a.panel.pair > 0 && blocks_of(r->a.view.type, &blocks) &&
-           blocks == KERNEL_Q4_0 && r->a.view.ne[0] % SHARED_SLICE == 0 &&
-           r->a.view.ne[1] % SHARED_EIGHT == 0;
-}
-
-static bool choose_way(const struct ask * r, struct mat_plan * out) {
-    uint64_t least = UINT64_MAX;
-    bool whole = false; // k, for as many rows as there can be
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        struct mat_plan p;
-        if ((ways[i].layout == STORED && !may_store(r)) ||
-            (ways[i].layout == MADE && !may_make(r))) {
-            continue;
-        }
-        lay_out_all(r, ways[i].layout, &p);
-        bool many = ways[i].rows != FEW;
-        const int64_t most = most_few(r, ways[i].layout);
-        whole &= ways[i].parts > 1;
-        if (whole || (many && p.result.kernel.ne[1] <= CORES_ROWS) ||
-            (p.a.way == MAT_BY_HOST && !p.stored) || !cut_along_k(&p, ways[i].parts) ||
-            !(many ? many_at_a_time(r, &p, ways[i].rows) : few_at_a_time(r, &p, most))) {
-            continue;
-        }
-        whole = has_most(&p, ways[i].rows, most);
-        if (ways[i].parts > 1) {
-            p.partial = view_contiguous(p.result.kernel.type, p.chunk, NULL);
-        }
-        place_conversions(r, &p);
-        const struct route_way way = mat_cost(r->world, &p);
-        uint64_t cost = mat_cost_at(r->world, &way);
-        if (r->world->ways) {
-            route_add(r->world->ways, way);
-        }
-        if (cost < least) {
-            least = cost;
-            *out = p;
-        }
-        if (i == 0 && p.chunk[1] == p.result.kernel.ne[1]) {
-            break; // one pass over the weights
-        }
-    }
-    return least < UINT64_MAX;
-}
-
-static bool choose_layout(const struct ask * r, struct mat_plan * out) {
-    bool streams = mat_streams(&r->a, r->a_pieces);
-    if (streams && choose_way(r, out)) {
-        return true;
-    }
-    if (may_store(r) && r->result.ne[1] > CORES_ROWS) {
-        lay_out_all(r, STORED, out);
-        if (many_at_a_time(r, out, ALL)) {
-            return true;
-        }
-    }
-    for (int layout = streams ? BLOCKS_BY_CORES : 0; layout < N_LAYOUTS; layout++) {
-        lay_out_all(r, (enum layout) layout, out);
-        // Pieces may fit where few rows do not. A product of few rows is better cut than unpacked.
-        bool better_cut = out->by_pieces && out->result.kernel.ne[1] <= CORES_ROWS;
-        if (!better_cut && fits(r->world, out)) {
-            return true;
-        }
-    }
-    for (int layout = 0; layout < N_LAYOUTS; layout++) {
-        lay_out_all(r, (enum layout) layout, out);
-        bool few = out->result.kernel.ne[1] <= CORES_ROWS; // many are not cut into few
-        bool blocks = layout == BLOCKS_BY_CORES;           // not along k, nor into few rows of b
-        bool may_fit =
-            blocks ? !few && streams : (few || layout != MADE_BY_CORES) && cut_k(r->world, out);
-        bool found = may_fit && fits(r->world, out);
-        while (may_fit && !found && cut(out) && (!blocks || out->chunk[1] > CORES_ROWS)) {
-            found = fits(r->world, out);
-        }
-        if (found) {
-            out->partial = view_contiguous(out->result.kernel.type, out->chunk, NULL);
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool find_layout(const struct ask * r, struct mat_plan * out) {
-    bool found = choose_layout(r, out);
-    if (found) {
-        place_conversions(r, out);
-    }
-    if (found && out->by_pieces) {
-        out->a.packed.ne[1] = out->chunk[0];
-    }
-    return found;
-}
-
-static enum status plan(struct mat_world * w, struct ask * r, struct mat_plan * out,
+static enum status plan(struct mat_world * w, struct mat_ask * r, struct mat_plan * out,
                         struct error * err) {
     r->world = w;
-    if (find_layout(r, out)) {
+    if (mat_choose(r, out)) {
         return ST_OK;
     }
     w->by_command = store_has_command(w->store);
-    if (w->by_command && find_layout(r, out)) {
+    if (w->by_command && mat_choose(r, out)) {
         return ST_OK;
     }
     char name[KERNEL_NAME_MAX];
-    lay_out_all(r, AS_IT_STANDS, out);
-    struct kernel_spec spec = product_of(out, w->arch, out->chunk, out->chunk_k);
+    mat_lay_out(r, AS_IT_STANDS, out);
+    struct kernel_spec spec = mat_product(out, w->arch, out->chunk, out->chunk_k);
     kernel_name(&spec, name);
     struct error why;
     plan_why_not(w->store, &spec, &why);
@@ -847,7 +500,7 @@ static bool has_lower_pieces(enum ggml_type a, enum ggml_type b) {
 
 // One row times many rows is computed as many rows times one, because the kernels for few columns
 // are made for that.
-static bool swap_operands(struct ask * r) {
+static bool swap_operands(struct mat_ask * r) {
     struct view * out = &r->result;
     if (out->ne[0] != 1 || out->ne[1] == 1 || out->nb[1] != RESULT_SIZE ||
         r->a.view.ne[2] != out->ne[2] || r->a.view.ne[3] != out->ne[3]) {
@@ -869,10 +522,10 @@ enum status mat_plan_node(struct mat_world w, const struct ggml_tensor * node,
         return error_set(err, ST_INVALID, "%s is not a product of two tensors", label);
     }
     bool columns = node->op == GGML_OP_OUT_PROD;
-    struct ask r = {.label = label,
-                    .a = mat_source_of(view_of(src0), columns),
-                    .b = mat_source_of(view_of(src1), columns),
-                    .result = view_of(node)};
+    struct mat_ask r = {.label = label,
+                        .a = mat_source_of(view_of(src0), columns),
+                        .b = mat_source_of(view_of(src1), columns),
+                        .result = view_of(node)};
     if (!types_match(&r.a, &r.b, &r.result)) {
         return error_set(err, ST_UNSUPPORTED, "%s of %s and %s to %s is not supported", label,
                          ggml_type_name(src0->type), ggml_type_name(src1->type),
@@ -903,21 +556,12 @@ enum status mat_plan_node(struct mat_world w, const struct ggml_tensor * node,
 enum status mat_plan_prepared(struct mat_world w, const struct mat_source * a, bool precise,
                               const struct view * b, const struct view * result,
                               struct mat_plan * out, struct error * err) {
-    struct ask r = {.label = "MUL_MAT_ID",
-                    .a = *a,
-                    .prepared = b,
-                    .a_pieces = precise ? MAT_LEFT : MAT_HI,
-                    .result = *result};
+    struct mat_ask r = {.label = "MUL_MAT_ID",
+                        .a = *a,
+                        .prepared = b,
+                        .a_pieces = precise ? MAT_LEFT : MAT_HI,
+                        .result = *result};
     return plan(&w, &r, out, err);
-}
-
-void mat_ways(struct mat_world w, const struct ggml_tensor * node, struct route_stop * out) {
-    struct mat_plan p;
-    w.ways = out;
-    if (mat_plan_node(w, node, &p, NULL) == ST_OK && !out->n && !ggml_is_empty(node) &&
-        !p.nothing_to_add) { // there is but one
-        route_add(out, mat_cost(&w, &p));
-    }
 }
 
 // Up to 16 rows each number has a kernel of its own. Above, sizes are an eighth of the next power
