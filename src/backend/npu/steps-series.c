@@ -136,15 +136,11 @@ void steps_timestep(struct steps * s, const struct ggml_tensor * node) {
 
 // ---- SOLVE_TRI ----
 
-// What the diagonal divides by. DIV is precise here whatever is asked for: each row is made of
-// those before it, so that the error of a division grows from row to row. It has a PDI of its own,
-// which is loaded once for all rows.
-static struct view inverse(struct steps * s, struct view a) {
+static struct view inverse_of_diagonal(struct steps * s, struct view a) {
     a.ne[0] = 1;
     a.nb[1] += a.nb[0];
     struct view out = steps_like(s, &a);
     steps_fill(s, out, 1);
-    s->precision = KERNEL_EXACT;
     steps_binary(s, KERNEL_OP_DIV, out, a, out);
     return out;
 }
@@ -161,7 +157,10 @@ void steps_solve_tri(struct steps * s, const struct ggml_tensor * node) {
                    ggml_are_same_shape(node, node->src[1]),
                "datatypes or shapes");
     steps_need(s, n <= MOST_ROWS, "more than 1024 rows, which follow from each other");
-    struct view scale = inverse(s, a);
+    // Each row is made of those before it, so that the error of a division grows from row to row.
+    // The precise DIV has a PDI of its own, which is loaded once for all rows.
+    s->precision = KERNEL_EXACT;
+    struct view scale = inverse_of_diagonal(s, a);
     steps_move(s, b, to);
     for (int64_t i = 0; i < n && s->status == ST_OK; i++) {
         size_t used = s->used;

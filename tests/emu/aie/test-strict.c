@@ -53,6 +53,7 @@ static void an_unset_factor_is_seen(void ** state) {
     assert_int_equal(lanes_that_differ(&s, &zero), 0);
     rig_free(r);
 
+    // Seeds from 3 on: with them no factor is 0, 1 or -1 by chance.
     struct seen runs[6];
     for (uint32_t i = 0; i < 6; i++) { // three cores, and each after another reset
         r = i % 2 ? r : rig_new_strict(3 + i);

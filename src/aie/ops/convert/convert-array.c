@@ -85,11 +85,8 @@ enum status convert_plan(struct aie_plan * p, struct error * err) {
                          2 * CV_CHUNK);
     }
     st = st == ST_OK ? convert_plan_make(spec, &p->of.convert, err) : st;
-    p->program = spec->params[0] == CV_HI_STORED   ? &aie_programs[AIE_PROGRAM_GEMM_STORED]
-                 : spec->params[0] == CV_HI_BLOCKS ? &aie_programs[AIE_PROGRAM_GEMM_BY_BLOCKS]
-                 : convert_is_many(spec)
-                     ? aie_program_for(spec->arch, AIE_LAYOUT_GEMM, spec->op, DTYPE_BF16, false)
-                     : &aie_programs[AIE_PROGRAM_DECODER];
+    p->program = convert_is_many(spec) ? mm_beside(spec->arch, convert_beside(spec))
+                                       : &aie_programs[AIE_PROGRAM_DECODER];
     return st;
 }
 

@@ -35,16 +35,12 @@ static int64_t chunks_of(const struct kernel_spec * spec) { // of a column
 
 bool convert_is_many(const struct kernel_spec * spec) {
     const struct tensor *in = &spec->inputs[0], *out = &spec->output;
-    const struct mm_type * t = mm_type(spec->arch, DTYPE_BF16);
     int64_t all = tensor_elements(in);
-    bool placed = spec->params[0] >= CV_HI_MANY && spec->params[0] < CV_PLACES;
-    t = spec->params[0] == CV_HI_STORED ? mm_shared_type(spec->arch, true) : t;
-    t = spec->params[0] == CV_HI_BLOCKS && t && !t->gemm_by_blocks ? NULL : t;
-    bool fits = placed ? all >= 2 * CHUNK && all % 2 == 0
-                       : spec->params[0] == CV_HI && all >= LEAST &&
-                             all % (2 * CHUNK * ops_columns(spec)) == 0;
-    return t && mm_has_tasks(t) && fits && in->dtype == DTYPE_F32 && tensor_is_contiguous(in) &&
-           tensor_is_contiguous(out) && all == tensor_elements(out) &&
+    bool fits = convert_is_placed(spec) ? all >= 2 * CHUNK && all % 2 == 0
+                                        : spec->params[0] == CV_HI && all >= LEAST &&
+                                              all % (2 * CHUNK * ops_columns(spec)) == 0;
+    return fits && mm_beside(spec->arch, convert_beside(spec)) && in->dtype == DTYPE_F32 &&
+           tensor_is_contiguous(in) && tensor_is_contiguous(out) && all == tensor_elements(out) &&
            chunks_of(spec) <= MOST_CHUNKS;
 }
 

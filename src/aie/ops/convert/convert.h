@@ -27,11 +27,19 @@ enum {
     CV_HI_LO_HI,
     CV_HI_HI_LO,
     CV_LAYOUTS,
-    CV_HI_MANY = CV_LAYOUTS, // as CV_HI, on the PDI of products of many rows (convert-many.c),
-    CV_HI_STORED,            // or of those of stored block floats,
-    CV_HI_BLOCKS,            // or of quantized blocks
-    CV_PLACES,
+    CV_HI_MANY = CV_LAYOUTS, // as CV_HI, on the PDI of products of many rows (convert-many.c): of
+                             // this and those behind it enum mm_beside says which
+    CV_PLACES = CV_HI_MANY + MM_BESIDES,
+    CV_HI_STORED = CV_HI_MANY + MM_BESIDE_STORED,
+    CV_HI_BLOCKS = CV_HI_MANY + MM_BESIDE_BLOCKS,
 };
+static inline bool convert_is_placed(const struct kernel_spec * spec) {
+    return spec->params[0] >= CV_HI_MANY && spec->params[0] < CV_PLACES;
+}
+// Of one that is not placed where it goes when there is much to do.
+static inline uint32_t convert_beside(const struct kernel_spec * spec) {
+    return convert_is_placed(spec) ? spec->params[0] - CV_HI_MANY : MM_BESIDE_BF16;
+}
 static inline bool convert_has_pieces(const struct kernel_spec * spec) {
     return spec->params[0] == CV_HI_LO_HI || spec->params[0] == CV_HI_HI_LO;
 }

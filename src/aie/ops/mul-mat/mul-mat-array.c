@@ -45,6 +45,16 @@ enum status mul_mat_plan(struct aie_plan * p, struct error * err) {
     return st;
 }
 
+const struct aie_program * mm_beside(enum aie_arch arch, uint32_t which) {
+    const struct aie_program * const programs[MM_BESIDES] = {
+        aie_program_for(arch, AIE_LAYOUT_GEMM, KERNEL_OP_CONVERT, DTYPE_BF16, false),
+        &aie_programs[AIE_PROGRAM_GEMM_STORED],
+        &aie_programs[AIE_PROGRAM_GEMM_BY_BLOCKS],
+    };
+    const struct aie_program * p = which < MM_BESIDES ? programs[which] : NULL;
+    return p && p->chips >> arch & 1 ? p : NULL;
+}
+
 // ---- configuration ----
 
 static void route(struct array * a, int col, int row, int channel, int to_col, int to_row,

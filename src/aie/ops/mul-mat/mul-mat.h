@@ -401,6 +401,10 @@ enum status mul_mat_stream(const struct aie_plan * p, uint32_t ** insts, size_t 
                            struct error * err);
 enum status mul_mat_image(const struct aie_program * of, enum aie_arch arch,
                           struct array_program * out, struct error * err);
+// Products whose PDI has conversions and tasks beside them, as parameters of these say; that PDI,
+// or NULL where the chip has none.
+enum mm_beside { MM_BESIDE_BF16, MM_BESIDE_STORED, MM_BESIDE_BLOCKS, MM_BESIDES };
+const struct aie_program * mm_beside(enum aie_arch arch, uint32_t which);
 // Locks of a memtile on which the products of few rows hang, behind those of spread.h.
 enum { MM_MEM_LOCKS = 14 };
 extern const uint8_t mm_mem_lock_init[MM_MEM_LOCKS];

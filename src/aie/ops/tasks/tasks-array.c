@@ -117,18 +117,11 @@ enum status task_plan(struct aie_plan * p, struct error * err) {
                          (long long) t->unit);
     }
     uint32_t products = spec->params[kernel_op_info(spec->op)->n_params - 1];
-    bool there =
-        products == TASK_BESIDE_BF16 ||
-        (products == TASK_BESIDE_STORED && mm_shared_type(spec->arch, true)) ||
-        (products == TASK_BESIDE_BLOCKS && mm_type(spec->arch, DTYPE_BF16)->gemm_by_blocks);
-    if (!there) {
+    p->program = mm_beside(spec->arch, products);
+    if (!p->program) {
         return error_set(err, ST_UNSUPPORTED, "%s: there are no products %u on %s",
                          kernel_op_name(spec->op), products, kernel_arch_name(spec->arch));
     }
-    p->program = products == TASK_BESIDE_STORED ? &aie_programs[AIE_PROGRAM_GEMM_STORED]
-                 : products == TASK_BESIDE_BLOCKS
-                     ? &aie_programs[AIE_PROGRAM_GEMM_BY_BLOCKS]
-                     : aie_program_for(spec->arch, AIE_LAYOUT_GEMM, spec->op, DTYPE_BF16, false);
     return ST_OK;
 }
 

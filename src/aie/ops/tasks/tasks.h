@@ -67,9 +67,6 @@ void tasks_write(struct asm_program * p, const struct task_lent * lent, int end)
 
 // ---- the family ----
 
-// A task's last parameter: which products it stands between.
-enum { TASK_BESIDE_BF16, TASK_BESIDE_STORED, TASK_BESIDE_BLOCKS };
-
 struct task_plan {
     int which;         // TASK_ADD and so on
     int64_t unit;      // words
