@@ -11,12 +11,12 @@ enum aie_code {
     AIE_CODE_ROWS_LAYER,
     AIE_CODE_ROWS_REDUCE,
     AIE_CODE_ROWS_SORT,
-    AIE_CODE_GEMM,        // products, and bf16's further tasks
-    AIE_CODE_GEMM_SHARED, // of block floats
-    AIE_CODE_GEMM_STORED, // of those, whose first operand comes so
-    AIE_CODE_GEMM_BLOCKS, // in bf16, whose first operand is quantized blocks
-    AIE_CODE_GEMV,        // products of few rows in bf16, and conversions
-    AIE_CODE_GEMV_PLANES, // the same of blocks that go by planes (ops/blocks)
+    AIE_CODE_GEMM,           // products, and bf16's further tasks
+    AIE_CODE_GEMM_SHARED,    // of block floats
+    AIE_CODE_GEMM_STORED,    // of those, whose first operand comes so
+    AIE_CODE_GEMM_BY_BLOCKS, // in bf16, whose first operand is quantized blocks
+    AIE_CODE_GEMV,           // products of few rows in bf16, and conversions
+    AIE_CODE_GEMV_PLANES,    // the same of blocks that go by planes (ops/blocks)
     AIE_CODE_UNPACK,
     AIE_CODE_UNPACK_PLANES,
     AIE_CODE_ATTENTION,

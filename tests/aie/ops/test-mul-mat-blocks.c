@@ -33,7 +33,7 @@ static void fill_odd_scales(struct rig * r, const struct kernel_spec * spec) {
 
 // Whether gemm has a program for these blocks that multiplies as gemv does.
 static bool by_gemm(enum kernel_blocks kind) {
-    return mm_type(rig_arch, DTYPE_BF16)->gemm_by_blocks && !mm_by_planes(kind);
+    return mm_by_gemm(mm_type(rig_arch, DTYPE_BF16), kind);
 }
 
 // Rows of b that are one 1 and zeros: each number of the blocks, to the last bit.

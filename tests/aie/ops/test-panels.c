@@ -194,7 +194,7 @@ static void many_rows(void ** state) {
     rig_open(&r);
     for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
         enum kernel_blocks b = (enum kernel_blocks) kind;
-        bool many = mm_takes_many(t, b), by_gemm = t->gemm_by_blocks && !mm_by_planes(b);
+        bool many = mm_takes_many(t, b), by_gemm = mm_by_gemm(t, b);
         if (kind % RIG_EVERY) {
             continue;
         }

@@ -102,7 +102,7 @@ enum status mul_mat_image(const struct aie_program * of, enum aie_arch arch,
     bool converts = of->code == AIE_CODE_GEMV || of->code == AIE_CODE_GEMV_PLANES;
     bool unpacks = of->code == AIE_CODE_UNPACK || of->code == AIE_CODE_UNPACK_PLANES;
     enum status st = converts ? mm_vector_program(arch, planes, &code, err)
-                     : of->code == AIE_CODE_GEMM_BLOCKS ? mm_blocks_program(arch, &code, err)
+                     : of->code == AIE_CODE_GEMM_BY_BLOCKS ? mm_blocks_program(arch, &code, err)
                      : unpacks ? mm_unpack_program(arch, planes, &code, err)
                                : mm_program(arch, type_of(of, arch), &code, NULL, err);
     *out = (struct array_program){.code = code.bytes,
@@ -122,7 +122,7 @@ enum status mul_mat_pdi(const struct aie_program * of, enum aie_arch arch, int c
                                 .core_rows =
                                     columns < MMP_CORE_ROWS_GEMM ? columns : MMP_CORE_ROWS_GEMM};
     const bool joins = of->code == AIE_CODE_GEMM || of->code == AIE_CODE_GEMM_STORED ||
-                       of->code == AIE_CODE_GEMM_BLOCKS;
+                       of->code == AIE_CODE_GEMM_BY_BLOCKS;
     struct array a;
     array_begin(&a, arch);
     for (int col = 0; col < any.columns; col++) {

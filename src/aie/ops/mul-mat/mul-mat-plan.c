@@ -531,7 +531,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
               (p->x_raw || !mm_takes_many(p->t, kind));
     if (p->wide && p->t->gemm_by_blocks && p->x_raw) {
         return error_set(err, ST_UNSUPPORTED,
-                         "blocks and more than %d rows of b are multiplied by bf16", MM_FEW_ROWS);
+                         "more than %d rows of b are taken as bf16 where a is blocks", MM_FEW_ROWS);
     }
     p->fused = blocks && mm_is_few(p) && mm_fuses(p->t, kind);
     if (p->fused) {

@@ -112,11 +112,15 @@ static inline bool mm_has_tasks(const struct mm_type * t) {
 static inline bool mm_takes_many(const struct mm_type * t, enum kernel_blocks blocks) {
     return t->gemm_takes_blocks && kernel_block(blocks)->gemm;
 }
+// Whether gemm has a program of its own for such blocks, which multiplies b as bf16.
+static inline bool mm_by_gemm(const struct mm_type * t, enum kernel_blocks blocks) {
+    return t->gemm_by_blocks && blocks != KERNEL_BLOCKS && !mm_by_planes(blocks);
+}
 // Most rows of b that gemv takes, or a column of gemm where y is blocks: more where they come as
 // bf16 and blocks leave room for larger tiles.
 enum { MM_FEW_ROWS = 16, MM_MORE_ROWS = 24, MM_SHORT_ROWS = 32 };
 static inline int mm_few_rows(const struct mm_type * t, enum kernel_blocks blocks, bool x_raw) {
-    return !t->gemm_by_blocks || blocks == KERNEL_BLOCKS || x_raw      ? MM_FEW_ROWS
+    return !mm_by_gemm(t, blocks) || x_raw                             ? MM_FEW_ROWS
            : kernel_block(blocks)->way == KERNEL_WAY_SHORT             ? MM_SHORT_ROWS
            : blocks == KERNEL_Q4_K /* the shortest of the long ones */ ? MM_MORE_ROWS
                                                                        : MM_FEW_ROWS;
