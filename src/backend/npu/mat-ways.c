@@ -284,11 +284,7 @@ static bool choose_way(const struct mat_ask * r, struct mat_plan * out) {
     return least < UINT64_MAX;
 }
 
-static bool choose_layout(const struct mat_ask * r, struct mat_plan * out) {
-    bool streams = mat_streams(&r->a, r->a_pieces);
-    if (streams && choose_way(r, out)) {
-        return true;
-    }
+static bool choose_layout(const struct mat_ask * r, bool streams, struct mat_plan * out) {
     if (may_store(r) && r->result.ne[1] > MAT_FEW_ROWS) {
         mat_lay_out(r, STORED, out);
         if (many_at_a_time(r, out, ALL)) {
@@ -322,9 +318,11 @@ static bool choose_layout(const struct mat_ask * r, struct mat_plan * out) {
 }
 
 bool mat_choose(const struct mat_ask * r, struct mat_plan * out) {
-    bool found = choose_layout(r, out);
-    if (found) {
+    const bool streams = mat_streams(&r->a, r->a_pieces);
+    bool found = streams && choose_way(r, out); // which places them for their price
+    if (!found && choose_layout(r, streams, out)) {
         place_conversions(r, out);
+        found = true;
     }
     if (found && out->by_pieces) {
         out->a.packed.ne[1] = out->chunk[0];
