@@ -248,11 +248,9 @@ template <class A, class B, class Y> DEVICE void matvec(const rk_matmul & args) 
     const A * a = (const A *) args.a + place.a + row * args.a_stride[0];
     const B * b = (const B *) args.b + place.b + column * args.b_stride[1];
     C sum = 0;
-    if constexpr (matrix<A>::STEP == 1) {
-        if (piece<A, 8>::is_whole(a, args.a_stride[1]) &&
-            piece<B, 8>::is_whole(b, args.b_stride[0])) {
-            sum = dot_eights<C>(a, b, args.n_inner, &done);
-        }
+    if (matrix<A>::STEP == 1 && piece<A, 8>::is_whole(a, args.a_stride[1]) &&
+        piece<B, 8>::is_whole(b, args.b_stride[0])) {
+        sum = dot_eights<C>(a, b, args.n_inner, &done);
     }
     for (u32 k = done + thread_index() * matrix<A>::STEP; k < args.n_inner;
          k += group_size() * matrix<A>::STEP) {
