@@ -41,7 +41,7 @@ static void call_last(void * user, int turn) {
 // As src/backend/gpu/mat.c chooses.
 static bool choose(struct job * j, const char * type, bool blocks, char * kernel, size_t size) {
     static const char * const ways[] = {"direct_", "one_", ""};
-    uint32_t rows = j->a.n_rows, columns = j->a.n_columns, each = blocks ? 32 : 4;
+    uint32_t rows = j->a.n_rows, columns = j->a.n_columns, each = blocks ? 32 : 64;
     static const char bytes[] = " q4_0 q4_1 q5_0 q5_1 q8_0 q4_K q5_K q6_K ";
     char word[16];
     snprintf(word, sizeof word, " %s ", type);

@@ -346,7 +346,7 @@ struct rk_matmul {
 // RK_DIRECT_GROUP have RK_ROWS_DIRECT rows each. 16 bytes that hold a byte of a are there as a
 // whole.
 enum { RK_COLUMNS = 8, RK_ROWS = 16, RK_ROWS_DIRECT = 4 };
-#define RK_DIRECT_GROUP(inner) ((inner) > 8192 ? 256 : (inner) > 4096 ? 128 : 64)
+#define RK_DIRECT_GROUP(inner) ((inner) > 4096 ? 128 : 64)
 #define RK_Q8_BYTES(inner)     (((inner) / 32 * 40 + 15) / 16 * 16)
 struct rk_scale {
     float d;
