@@ -20,3 +20,13 @@ KERNEL(bench_read, read_args) {
     }
     args.y[global_index()] = sum;
 }
+
+struct nothing_args {
+    void * y;
+};
+
+KERNEL(bench_nothing, nothing_args) {
+    if (!args.y) {
+        *(u32 *) args.y = 0;
+    }
+}

@@ -19,6 +19,6 @@ done | xargs -P "$(nproc)" -I{} sh -c \
         -o "$3/$(basename "$4" .hip).cubin" "$4"' - "$nvcc" "$arch" "$out" {}
 ${CC:-cc} -std=c11 -D_GNU_SOURCE -O2 -I"$root/src" -I"$root/include" -I"$root/src/hip" \
     -I"$cuda/include" -o "$out/nvcc-check" "$root/tests/hip/nvcc-check.c" "$out/sources.c" \
-    "$root/src/hip/modules.c" "$root"/tools/hip-check/check*.c "$root/src/base/base.c" \
+    "$root/src/hip/modules.c" "$root"/tools/hip-check/check*.c "$root/src/base/base.c" "$root/src/base/plain.c" \
     -L"$cuda/lib64" -L"$cuda/lib64/stubs" -lcuda -lm -lpthread
 [ -n "${BUILD_ONLY:-}" ] || "$out/nvcc-check" "$out"/*.cubin

@@ -10,18 +10,20 @@
 // ---- attention ----
 
 enum { QUERIES = 3, KV_HEADS = 2, SHARE = 2, SIZE = 64, KEYS = 300 };
-enum { HEADS = KV_HEADS * SHARE, ROWS = QUERIES * SHARE };
+enum { HEADS = KV_HEADS * SHARE, ROWS = QUERIES * SHARE, MANY = 60 };
 
 static const struct {
     const char * name;
     bool mask, sinks;
     float cap, slope; // slope: ALiBi's m0
-    uint32_t splits;
+    uint32_t splits, split_keys;
 } attention_cases[] = {
-    {"mask", true, false, 0, 0, 1},
-    {"mask, sinks, slopes, two splits", true, true, 0, 0.5f, 2},
-    {"cap, no mask", false, false, 2, 0, 1},
+    {"mask", true, false, 0, 0, 1, KEYS},
+    {"mask, sinks, slopes, two splits", true, true, 0, 0.5f, 2, 256},
+    {"mask, sinks, 60 splits", true, true, 0, 0, MANY, KEYS / MANY},
+    {"cap, no mask", false, false, 2, 0, 1, KEYS},
 };
+enum { ATTENTION_CASES = sizeof attention_cases / sizeof attention_cases[0] };
 
 static void fill_rows(const struct check_format * f, enum check_type t, void * p, uint32_t rows,
                       double * out) {
@@ -117,7 +119,7 @@ static enum status run_attention(struct check_run * r, int n, uint32_t group, co
     void *k = check_alloc(r, t, bytes * KV_HEADS * KEYS),
          *v = check_alloc(r, t, bytes * KV_HEADS * KEYS);
     void *mask = check_alloc(r, T_F16, QUERIES * KEYS), *sinks = check_alloc(r, T_F32, HEADS);
-    void * parts = check_alloc(r, T_F32, ROWS * KV_HEADS * 2 * (SIZE + 2));
+    void * parts = check_alloc(r, T_F32, ROWS * KV_HEADS * MANY * RK_PART(SIZE));
     double * numbers = calloc(2 * all, sizeof *numbers);
     enum status st = q && y && k && v && mask && sinks && parts && numbers ? ST_OK : ST_NO_MEMORY;
     if (st == ST_OK) {
@@ -139,7 +141,7 @@ static enum status run_attention(struct check_run * r, int n, uint32_t group, co
             .mask_dims = {1, 1},
             .mask_stride = {KEYS, 0, 0},
             .n_splits = splits,
-            .split_keys = splits > 1 ? 256 : KEYS,
+            .split_keys = attention_cases[n].split_keys,
             .n_heads_log2 = attention_cases[n].slope != 0 ? HEADS : 0,
             .scale = 0.25f,
             .cap = attention_cases[n].cap,
@@ -172,6 +174,7 @@ static const struct {
     {"all of 5000", SORT_COLUMNS, SORT_COLUMNS, 0},
     {"7 of 5000, descending", SORT_COLUMNS, 7, 1},
 };
+enum { SORT_CASES = sizeof sort_cases / sizeof sort_cases[0] };
 
 static enum status run_sort(struct check_run * r, int n) {
     uint32_t columns = sort_cases[n].columns, wanted = sort_cases[n].wanted;
@@ -227,7 +230,8 @@ enum status check_attention(struct check_run * r) {
     bool few = !strncmp(r->kernel, "attention_few_", 14);
     const char * type = join ? "f16" : r->kernel + (one || few ? 14 : 10);
     enum status st = attention || sort ? ST_OK : ST_UNSUPPORTED;
-    for (int n = 0; n < 3 && st == ST_OK; n++) {
+    int cases = sort ? SORT_CASES : ATTENTION_CASES;
+    for (int n = 0; n < cases && st == ST_OK; n++) {
         st = sort ? run_sort(r, n) : run_attention(r, n, one ? 1 : few ? RK_FEW_ROWS : 8, type);
     }
     return st;

@@ -15,7 +15,6 @@ enum {
     SPLIT = 256,         // keys of a split, or a multiple
     FEW_SPLIT = 128,     // of few rows
     ENOUGH_GROUPS = 256, // for every GPU, or nearly
-    MAX_SPLITS = 64,
 };
 
 static bool strides_of(const struct view * v, uint32_t out[3]) {
@@ -99,11 +98,11 @@ static bool fill_args(const struct ggml_tensor * node, const struct view * y,
 static int64_t split(struct rk_attention * a, int64_t groups, int64_t rows, int64_t least) {
     int64_t most = a->n_keys / least, n = (ENOUGH_GROUPS + groups - 1) / groups;
     n = n > most ? most : n;
-    n = n > MAX_SPLITS ? MAX_SPLITS : n < 1 ? 1 : n;
+    n = n > RK_SPLITS ? RK_SPLITS : n < 1 ? 1 : n;
     int64_t keys = GGML_PAD((a->n_keys + n - 1) / n, least);
     a->n_splits = (uint32_t) ((a->n_keys + keys - 1) / keys);
     a->split_keys = (uint32_t) keys;
-    return a->n_splits > 1 ? rows * a->n_splits * (a->v_size + 2) : 0;
+    return a->n_splits > 1 ? rows * a->n_splits * RK_PART(a->v_size) : 0;
 }
 
 enum status gpu_attention(const struct gpu_call * c, const struct ggml_tensor * node,

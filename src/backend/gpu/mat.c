@@ -80,7 +80,7 @@ static uint32_t square_of(const struct rk_matmul * m, int64_t batches, bool bloc
 
 static bool grid_of(const struct rk_matmul * m, int64_t batches, bool vec, bool blocks,
                     uint32_t square, struct gpu_grid * out) {
-    uint32_t group = RK_BLOCK, each = blocks ? 32 : 4; // of a row for a work-item, or more
+    uint32_t group = RK_BLOCK, each = blocks ? 32 : 64; // of a row for a work-item, or more
     uint64_t x = parts_of(m->n_columns, square), y = parts_of(m->n_rows, square);
     if (vec) {
         for (group = 64; group < RK_BLOCK && group < m->n_inner / each; group *= 2) {

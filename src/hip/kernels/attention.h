@@ -31,19 +31,20 @@ DEVICE row_at find_row(const rk_attention & args, u32 r, u32 kv_head) {
 }
 
 // Where a row's sums go, times what. Of one split that is y, with the share and the sink divided
-// out; of several it is memory for attention_join, with the maximum and the share behind the sums.
+// out; of several it is memory for attention_join, with the maximum and the share behind the sums,
+// which the row's first work-item writes.
 struct row_result {
     f32 * y;
     f32 keep;
 };
 DEVICE row_result finish_row(const rk_attention & args, const row_at & p, u32 row, u32 batch,
-                             f32 most, f32 total) {
+                             f32 most, f32 total, bool first) {
     row_result out;
     out.keep = 1;
     if (args.n_splits > 1) {
         row += group_index_y() * args.n_queries * args.share;
-        out.y = args.parts + (row * args.n_splits + group_index_z()) * (args.v_size + 2);
-        if (thread_index() == 0) {
+        out.y = args.parts + (row * args.n_splits + group_index_z()) * RK_PART(args.v_size);
+        if (first) {
             out.y[args.v_size] = most;
             out.y[args.v_size + 1] = total;
         }

@@ -137,7 +137,8 @@ template <class K, class V, u32 ROWS, u32 EACH> DEVICE void attention(const rk_a
         if (!p.in) {
             continue;
         }
-        row_result result = finish_row(args, p, first_row + r, batch, greatest[r], share[r]);
+        row_result result =
+            finish_row(args, p, first_row + r, batch, greatest[r], share[r], t == 0);
         for (u32 i = t; i < args.v_size; i += RK_BLOCK) {
             f32 sum = 0;
             for (u32 j = 0; j < turns; j++) {

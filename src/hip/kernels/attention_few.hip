@@ -63,8 +63,9 @@ template <u32 ROWS, u32 KEYS> struct shares {
 
 template <class T, u32 ROWS, u32 KEYS> DEVICE void attention_few(const rk_attention & args) {
     typedef shares<ROWS, KEYS> S;
-    __shared__ f32 joined[RK_BLOCK * EIGHT];
-    __shared__ f32 most_of[RK_BLOCK / EIGHT], share_of[RK_BLOCK / EIGHT];
+    enum { WAVES = RK_BLOCK / 32, HELD = ROWS < 2 ? ROWS : 2 }; // of 32 lanes; rows in LDS
+    __shared__ f32 joined[HELD][WAVES][RK_FEW_HEAD];
+    __shared__ f32 most_of[ROWS][WAVES], share_of[ROWS][WAVES];
     const f32 to_log2 = 1.44269504f, none = -__builtin_inff();
     u32 t = thread_index(), batch = group_index_y() / args.n_kv_heads;
     u32 kv_head = group_index_y() - batch * args.n_kv_heads, first_row = group_index() * ROWS;
@@ -161,39 +162,64 @@ template <class T, u32 ROWS, u32 KEYS> DEVICE void attention_few(const rk_attent
     }
 
     share = S::sum(share);
+    // The teams of 32 lanes join by shuffles, the group's eight of those through LDS.
+    u32 wave = t / 32;
 #pragma unroll
     for (u32 r = 0; r < ROWS; r++) {
-        row_at p = find_row(args, first_row + r, kv_head);
-        f32 my_most = shuffle_from(most, S::lane_of(r * KEYS));
+        f32 my_most = shuffle_from(most, S::lane_of(r * KEYS)), all = my_most;
         f32 my_share = shuffle_from(share, S::lane_of(r * KEYS));
-        barrier(); // nobody reads the last row any more
-        if (at == 0) {
-            most_of[team] = my_most;
-            share_of[team] = my_share;
+#pragma unroll 1
+        for (u32 by = lanes; by < 32; by *= 2) {
+            f32 other = shuffle_xor(all, by);
+            all = other > all ? other : all;
         }
+        f32 base = all == none ? 0 : all * to_log2, fade = power_of_2(my_most * to_log2 - base);
+        my_share *= fade;
 #pragma unroll
         for (u32 j = 0; j < EIGHT; j++) {
-            joined[team * lanes * EIGHT + at + j] = sums[r][j];
+            sums[r][j] *= fade;
+        }
+#pragma unroll 1
+        for (u32 by = lanes; by < 32; by *= 2) {
+            my_share += shuffle_xor(my_share, by);
+#pragma unroll
+            for (u32 j = 0; j < EIGHT; j++) {
+                sums[r][j] += shuffle_xor(sums[r][j], by);
+            }
+        }
+        if (t % 32 == 0) {
+            most_of[r][wave] = all;
+            share_of[r][wave] = my_share;
+        }
+    }
+#pragma unroll
+    for (u32 half = 0; half < ROWS; half += HELD) {
+        barrier(); // nobody reads the last half any more
+#pragma unroll
+        for (u32 i = 0; i < HELD * EIGHT && t % 32 < lanes; i++) {
+            joined[i / EIGHT][wave][at + i % EIGHT] = sums[half + i / EIGHT][i % EIGHT];
         }
         barrier();
-        f32 all = none, total = 0;
-        for (u32 i = 0; i < teams; i++) {
-            all = most_of[i] > all ? most_of[i] : all;
-        }
-        f32 base = all == none ? 0 : all * to_log2;
-        for (u32 i = 0; i < teams; i++) {
-            total += share_of[i] * power_of_2(most_of[i] * to_log2 - base);
-        }
-        if (!p.in) {
-            continue;
-        }
-        row_result result = finish_row(args, p, first_row + r, batch, all, total);
-        for (u32 c = t; c < args.v_size; c += RK_BLOCK) {
-            f32 sum = 0;
-            for (u32 i = 0; i < teams; i++) {
-                sum += joined[i * lanes * EIGHT + c] * power_of_2(most_of[i] * to_log2 - base);
+        for (u32 i = t; i < HELD * args.v_size; i += RK_BLOCK) {
+            u32 h = i / args.v_size, c = i - h * args.v_size, r = half + h;
+            row_at p = find_row(args, first_row + r, kv_head);
+            f32 all = none, total = 0, sum = 0;
+#pragma unroll
+            for (u32 w = 0; w < WAVES; w++) {
+                all = most_of[r][w] > all ? most_of[r][w] : all;
             }
-            result.y[c] = sum * result.keep;
+            f32 base = all == none ? 0 : all * to_log2;
+#pragma unroll
+            for (u32 w = 0; w < WAVES; w++) {
+                f32 weight = power_of_2(most_of[r][w] * to_log2 - base);
+                total += share_of[r][w] * weight;
+                sum += joined[h][w][c] * weight;
+            }
+            if (p.in) {
+                row_result result =
+                    finish_row(args, p, first_row + r, batch, all, total, c == 0);
+                result.y[c] = sum * result.keep;
+            }
         }
     }
 }

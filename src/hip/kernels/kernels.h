@@ -346,7 +346,7 @@ struct rk_matmul {
 // RK_DIRECT_GROUP have RK_ROWS_DIRECT rows each. 16 bytes that hold a byte of a are there as a
 // whole.
 enum { RK_COLUMNS = 8, RK_ROWS = 16, RK_ROWS_DIRECT = 4 };
-#define RK_DIRECT_GROUP(inner) ((inner) > 8192 ? 256 : (inner) > 4096 ? 128 : 64)
+#define RK_DIRECT_GROUP(inner) ((inner) > 4096 ? 128 : 64)
 #define RK_Q8_BYTES(inner)     (((inner) / 32 * 40 + 15) / 16 * 16)
 struct rk_scale {
     float d;
@@ -378,10 +378,12 @@ struct rk_matmul_id {
 // RK_FEW_ROWS, rounded up, for attention_few, or n_queries * share for attention_one; y =
 // n_kv_heads * batches; z = n_splits.
 // attention_join: behind any where n_splits is more than 1; a group for each of all rows.
+#define RK_PART(v_size) ((v_size) + 4) // floats of a split of a row: sums, maximum, share
 enum {
     RK_HEAD = 576,     // k_size and v_size are multiples of 4 up to it
     RK_FEW_HEAD = 256, // and of 8 up to it of attention_few and attention_one
     RK_FEW_ROWS = 4,
+    RK_SPLITS = 64, // n_splits at most
 };
 struct rk_attention {
     uint32_t k_size, v_size;
@@ -397,7 +399,7 @@ struct rk_attention {
     const void * mask;   // optional; f16
     const float * sinks; // optional
     void * y;
-    float * parts; // with several splits: v_size + 2 for each split of each row
+    float * parts; // with several splits: RK_PART for each of each row, aligned to 16 bytes
 };
 
 // ---- index: one work-item for each (left, index, right) of the output, or see below ----

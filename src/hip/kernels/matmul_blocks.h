@@ -12,11 +12,12 @@ template <class Q> struct quantized {
         const Q & block = row[k / Q::LENGTH];
         u32 i = k % Q::LENGTH;
         f32 sum = 0, plain = 0;
+        piece<f32, STEP> v; // they lie one behind the other
+        v.fetch(column, k, 1, k + STEP, v.is_whole(column, 1));
 #pragma unroll
-        for (u32 j = 0; j < STEP; j++) { // in one load or two: they lie one behind the other
-            f32 v = column[k + j];
-            sum += block.value(i, j) * v;
-            plain += v;
+        for (u32 j = 0; j < STEP; j++) {
+            sum += block.value(i, j) * v.raw[j];
+            plain += v.raw[j];
         }
         scale s = block.scale_at(i);
         return sum * s.mul + plain * s.add;
