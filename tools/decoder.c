@@ -339,6 +339,8 @@ struct ggml_tensor * decoder_layer(struct ggml_context * ctx, struct ggml_cgraph
     k = ggml_reshape_2d(ctx, k, d->head_dim * d->kv_heads, k->ne[2]);
     struct ggml_tensor * v = qkv[2];
     v = ggml_view_2d(ctx, v, d->head_dim * d->kv_heads, v->ne[2], v->nb[2], 0);
+    ggml_build_forward_expand(graph, v); // in llama.cpp's order: all of these, then the cache
+    ggml_build_forward_expand(graph, k);
     ggml_build_forward_expand(graph, ggml_set_rows(ctx, t->k, k, t->rows));
     ggml_build_forward_expand(graph, ggml_set_rows(ctx, t->v, v, t->rows));
     h = ggml_mul_mat(ctx, w[DECODER_OUT], attend(ctx, d, t, q, flash));

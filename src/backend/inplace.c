@@ -69,7 +69,7 @@ static void move(struct inplace * p, const struct ggml_tensor * rope,
     }
 }
 
-void inplace_begin(struct inplace * p, struct ggml_cgraph * graph, int64_t rows) {
+void inplace_begin(struct inplace * p, struct ggml_cgraph * graph) {
     struct ggml_tensor * before = NULL;
     *p = (struct inplace){0};
     for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
@@ -77,8 +77,8 @@ void inplace_begin(struct inplace * p, struct ggml_cgraph * graph, int64_t rows)
         if (!order_is_computed(node)) {
             continue;
         }
-        if (before && before->op == GGML_OP_MUL_MAT && before->ne[1] > rows &&
-            node->op == GGML_OP_ROPE && may_move(graph, before, node, i)) {
+        if (before && before->op == GGML_OP_MUL_MAT && node->op == GGML_OP_ROPE &&
+            may_move(graph, before, node, i)) {
             move(p, node, before);
         }
         before = node;

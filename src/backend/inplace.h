@@ -1,7 +1,8 @@
 // inplace: a product that a ROPE reads and nobody else is written to where the ROPE's result goes,
 // which turns it there. ggml's allocator gives such a product memory of its own, and that memory to
 // the next product behind the ROPE: queries, keys and values would have to be computed one after
-// the other, each with its ROPE, and on the NPU each of them loads PDIs.
+// the other, each with its ROPE. On the NPU each of them would load PDIs in a prompt, and in a
+// token ROPEs could not run beside each other.
 #pragma once
 
 #include "backend.h"
@@ -15,7 +16,5 @@ struct inplace { // tensors that lie elsewhere while a graph is computed
     } * was;
 };
 
-enum { INPLACE_FEW_ROWS = 16 }; // what a token's products have, which load no PDI
-// Products of so many rows and fewer stay where they are.
-void inplace_begin(struct inplace * p, struct ggml_cgraph * graph, int64_t rows);
+void inplace_begin(struct inplace * p, struct ggml_cgraph * graph);
 void inplace_end(struct inplace * p); // all are where they were

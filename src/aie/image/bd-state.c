@@ -100,3 +100,35 @@ bool bd_state_holds(const struct bd_state * s, int tile, uint32_t bd, const uint
     const struct known_bd * at = &s->bds[tile][bd];
     return at->known && !memcmp(at->words, words, 4 * txn_kind_of(tile)->n_words);
 }
+
+// ---- controls of shims ----
+
+static bool is_control(uint32_t addr, uint32_t * col, uint32_t * channel) {
+    uint32_t row = addr >> 20 & 31, at = txn_offset(addr) - SHIM_S2MM_CONTROL;
+    *col = addr >> 25;
+    *channel = at / TXN_QUEUE_STEP;
+    return row == ARRAY_ROW_SHIM && at % TXN_QUEUE_STEP == 0 && *channel < SHIM_CHANNELS &&
+           *col < AIE_MOST_COLUMNS;
+}
+
+// Who is told of a shim channel's ends stays what it was told once: nothing else of its control is
+// ever written, which shim_unsay sees to.
+bool shim_is_said(struct shim_said * s, const struct image_command * c) {
+    uint32_t col, channel;
+    if (!is_control(c->addr, &col, &channel)) {
+        return false;
+    }
+    bool same = s->said[col][channel].mask == c->mask && s->said[col][channel].value == c->value;
+    s->said[col][channel].mask = c->mask;
+    s->said[col][channel].value = c->value;
+    return same && c->mask;
+}
+
+void shim_unsay(struct shim_said * s, const struct image_command * c) {
+    uint32_t n = c->op == IMAGE_BLOCK_WRITE ? c->n_words : c->op == IMAGE_WRITE, col, channel;
+    for (uint32_t i = 0; i < n; i++) {
+        if (is_control(c->addr + 4 * i, &col, &channel)) {
+            s->said[col][channel].mask = 0;
+        }
+    }
+}

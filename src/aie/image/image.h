@@ -104,12 +104,21 @@ static inline uint32_t txn_header_operations(const uint32_t * insts) {
     return insts[2];
 }
 
+// Of the partition that it is for.
+static inline uint32_t txn_header_columns(const uint32_t * insts) {
+    return insts[1] & 0xff;
+}
+
 // ---- several streams as one ----
 
 struct txn_part {
     const uint32_t * insts;
     size_t n_words;
     uint32_t ready; // operands that no part before it writes, by bit: they may be read early
+    // 0: it begins when the part before it is complete. Else it may run beside that one, and beside
+    // those that that one may run beside: none of them writes what another one reads or writes. So
+    // many columns, the first ones, are alike to it, and it may be moved among them.
+    int beside;
 };
 
 struct txn_aim {   // an address patch of a joined stream, and what it was in its part
@@ -121,11 +130,11 @@ struct txn_aim {   // an address patch of a joined stream, and what it was in it
 // Joins the parts, in their order, to one stream of *n_words, and lists its address patches. Writes
 // of a part that would change nothing are left out: shim controls that were set before, and
 // descriptors that hold these words already. `ahead`: a part is issued while those before it run
-// (txn-ahead.h), with other descriptors where its own are in use, and reads operands that are ready
-// into memtiles (txn-early.h). Operands are still those of the
-// parts: txn_aim tells them where they are. `out` has room for all words of all parts twice; *aims
-// is the caller's. ST_UNSUPPORTED where the parts are not of one array, have operations that are
-// not known, or leave a token behind that another part would take for its own.
+// (txn-ahead.h), with other descriptors where its own are in use, reads operands that are ready
+// into memtiles (txn-early.h), and runs beside those before it where it may. Operands are still
+// those of the parts: txn_aim tells them where they are. `out` has room for all words of all parts
+// twice; *aims is the caller's. ST_UNSUPPORTED where the parts are not of one array, have
+// operations that are not known, or leave a token behind that another part would take for its own.
 enum status txn_join(const struct txn_part * parts, int n, bool ahead, uint32_t * out,
                      size_t * n_words, struct txn_aim ** aims, size_t * n_aims, struct error * err);
 // Returns where something was written, and how many bytes: 0 where it stood there already.

@@ -427,3 +427,10 @@ enum ahead_when ahead_when(const struct ahead_part * p, const struct image_comma
     return (is_read_by_core(tile, offset) && t->others) || queues & t->late ? AHEAD_LATER
                                                                             : AHEAD_NOW;
 }
+
+bool ahead_feeds(const struct image_command * c) {
+    int tile = txn_tile(c->addr);
+    uint32_t offset = txn_offset(c->addr);
+    return (is_shim(tile) && ahead_reached(c) >> TXN_SHIM_READS) || is_read_by_core(tile, offset) ||
+           (is_core(tile) && ahead_reached(c) & ((1u << txn_core.n_queues / 2) - 1));
+}

@@ -9,7 +9,8 @@
 // Nothing of a part moves before its shims read from memory: cores, memtiles and the shim's writes
 // wait for words that only those bring, behind all that the parts before have queued. And they read
 // when these are complete, whose results they may want. So it does not matter what any of them
-// computes, nor where its operands are.
+// computes, nor where its operands are. What a part says behind all that leads words to its cores
+// (ahead_feeds) may also come when it runs, as in its own stream.
 //
 // What must not be touched before are things that a part in flight, one that was told and is not
 // complete, may still use:
@@ -83,3 +84,5 @@ enum ahead_when {
 // Queues that a command's words reach, by bit.
 uint32_t ahead_reached(const struct image_command * c);
 enum ahead_when ahead_when(const struct ahead_part * p, const struct image_command * c);
+// Whether it leads words to cores, or something else that they read.
+bool ahead_feeds(const struct image_command * c);

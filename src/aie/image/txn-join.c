@@ -2,6 +2,7 @@
 // Every part finds the array as it would alone: a part ends when all its transfers are complete,
 // which is looked at here by their tokens, because one that is left over would end the next part's
 // wait too early.
+#include "txn-beside.h"
 #include "txn-early.h"
 
 #include <stdlib.h>
@@ -9,10 +10,11 @@
 
 enum {
     HEADER_WORDS = 4,
-    HEADER_COLUMNS = 1, // in its lowest byte; reading has seen that there are some
     HEADER_OPERATIONS = 2,
     HEADER_BYTES = 3,
-    PATCH_REGISTER = 6, // words of an address patch
+    WRITE_REGISTER = 2, // words of a write of any kind,
+    WAIT_COLUMN = 2,    // of a wait,
+    PATCH_REGISTER = 6, // and of an address patch
     PATCH_OPERAND = 8,
     PATCH_OFFSET = 10,
     DIRECTIONS = 2,
@@ -21,34 +23,36 @@ enum {
     WRITE_WORDS = 6,
     BLOCK_OP = 1, // what a block write begins with
     BLOCK_WORDS = 4,
+    SPENT_WORD = 16, // cycles for a word of a block
 };
 #define ISSUES_TOKEN 0x80000000u
 
-// A part that is being told, or was and is not complete.
+// What is being told, or was and is not complete: a part, or several beside each other.
 struct told {
-    const struct txn_part * part;
-    int index;
-    struct image_command * ops;
-    size_t n, room, at; // at: the first that was not looked at ahead
-    bool * late;        // of each before that, whether it was
+    struct beside_list list;
+    size_t room, at; // at: the first command that was not looked at ahead
+    bool * late;     // of each before that, whether it was; has room for so many
+    uint32_t ready;  // operands, by bit; of several parts none
     struct ahead_part uses;
 };
 
 struct joiner {
     const struct txn_part * parts;
-    int n_parts, n_read, n_named; // n_named: that have their descriptors' numbers, told or not
+    int n_parts, n_taken; // parts, and those that were read
+    int n_read, n_named;  // as they are told; n_named: with their descriptors' numbers, told or not
     bool ahead;
-    struct told told[AHEAD_PARTS + 1]; // part i is number i modulo their number
+    struct told told[AHEAD_PARTS + 1]; // number i stands at i modulo their number
     struct told * now;                 // whose commands are written
     uint32_t * out;
-    size_t n, n_ops; // words and operations so far
+    size_t n, n_ops;   // words and operations so far
+    uint64_t spent;    // about the cycles that they take
+    uint64_t moves_at; // the same, when what runs began
     struct txn_aim * aims;
     size_t n_aims, room;
     int tokens[AIE_MOST_COLUMNS][DIRECTIONS][CHANNELS];
-    struct {
-        uint32_t mask, value;
-    } said[AIE_MOST_COLUMNS][CHANNELS]; // to the shim's controls, so far
+    struct shim_said said;
     struct bd_state bds;
+    struct ahead_part alone; // of a part that is looked at by itself
     bool known, failed;
 };
 
@@ -85,38 +89,6 @@ static bool is_quiet(const struct joiner * j) {
     return !memcmp(j->tokens, none, sizeof none);
 }
 
-// ---- what was said for good ----
-
-static bool is_said_to(uint32_t addr, uint32_t * col, uint32_t * channel) {
-    uint32_t row = addr >> 20 & 31, at = txn_offset(addr) - SHIM_S2MM_CONTROL;
-    *col = addr >> 25;
-    *channel = at / TXN_QUEUE_STEP;
-    return row == ARRAY_ROW_SHIM && at % TXN_QUEUE_STEP == 0 && *channel < CHANNELS &&
-           *col < AIE_MOST_COLUMNS;
-}
-
-// Who is told of a shim channel's ends stays what it was told once: nothing else of its control is
-// ever written, which unsay sees to.
-static bool is_said(struct joiner * j, const struct image_command * c) {
-    uint32_t col, channel;
-    if (!is_said_to(c->addr, &col, &channel)) {
-        return false;
-    }
-    bool same = j->said[col][channel].mask == c->mask && j->said[col][channel].value == c->value;
-    j->said[col][channel].mask = c->mask;
-    j->said[col][channel].value = c->value;
-    return same && c->mask;
-}
-
-static void unsay(struct joiner * j, const struct image_command * c) {
-    uint32_t n = c->op == IMAGE_BLOCK_WRITE ? c->n_words : c->op == IMAGE_WRITE, col, channel;
-    for (uint32_t i = 0; i < n; i++) {
-        if (is_said_to(c->addr + 4 * i, &col, &channel)) {
-            j->said[col][channel].mask = 0;
-        }
-    }
-}
-
 // ---- writing ----
 
 static void aim_at(struct joiner * j, const struct image_command * c) {
@@ -133,10 +105,19 @@ static void aim_at(struct joiner * j, const struct image_command * c) {
     j->known &= c->operand <= UINT16_MAX;
     j->aims[j->n_aims++] = (struct txn_aim){
         .word = (uint32_t) j->n,
-        .part = (uint16_t) j->now->index,
+        .part = j->now->list.of[c - j->now->list.ops],
         .operand = (uint16_t) c->operand,
         .byte_offset = c->byte_offset,
     };
+}
+
+// About what the controller takes, less than txn_price says, which is a bound: a budget that is not
+// used up is time in which it waits.
+static void spend(struct joiner * j, enum image_op op, size_t block_words) {
+    enum { WRITE = 150, MASK_WRITE = 300, PATCH = 700 };
+    j->spent += op == IMAGE_PATCH        ? PATCH
+                : op == IMAGE_MASK_WRITE ? MASK_WRITE
+                                         : WRITE + SPENT_WORD * block_words;
 }
 
 static size_t words_of(const struct image_command * c) {
@@ -154,12 +135,19 @@ static size_t words_of(const struct image_command * c) {
     }
 }
 
-// The operation as it stands in its part; returns where it stands now.
+// The operation as it stands in its part, but for the column; returns where it stands now.
 static uint32_t * put(struct joiner * j, const struct image_command * c) {
     uint32_t * at = j->out + j->n;
-    memcpy(at, j->now->part->insts + c->offset / 4, 4 * words_of(c));
+    const struct txn_part * part = &j->parts[j->now->list.of[c - j->now->list.ops]];
+    memcpy(at, part->insts + c->offset / 4, 4 * words_of(c));
+    if (c->op == IMAGE_WAIT) {
+        at[WAIT_COLUMN] = (at[WAIT_COLUMN] & 0xffff) | (uint32_t) c->col << 16;
+    } else {
+        at[c->op == IMAGE_PATCH ? PATCH_REGISTER : WRITE_REGISTER] = c->addr;
+    }
     j->n += words_of(c);
     j->n_ops++;
+    spend(j, c->op, c->op == IMAGE_BLOCK_WRITE ? c->n_words : 0);
     return at;
 }
 
@@ -198,7 +186,9 @@ static void put_bds(struct joiner * j, const struct image_command * c, int tile,
             block[1] = 0;
             block[2] = addr;
             block[3] = 4 * BLOCK_WORDS;
+            spend(j, IMAGE_BLOCK_WRITE, 0);
         }
+        j->spent += SPENT_WORD * k->n_words;
         memcpy(j->out + j->n, words, 4 * k->n_words);
         j->n += k->n_words;
         block[3] += 4 * k->n_words;
@@ -244,7 +234,7 @@ static void tell(struct joiner * j, const struct image_command * c) {
     uint32_t n = c->op == IMAGE_BLOCK_WRITE && tile >= 0
                      ? txn_whole_bds(txn_kind_of(tile), txn_offset(c->addr), c->n_words)
                      : 0;
-    unsay(j, c);
+    shim_unsay(&j->said, c);
     if (n) {
         put_bds(j, c, tile, n);
     } else if (c->op == IMAGE_WRITE || c->op == IMAGE_BLOCK_WRITE) {
@@ -253,7 +243,7 @@ static void tell(struct joiner * j, const struct image_command * c) {
         put_patch(j, c);
     } else if (c->op == IMAGE_WAIT) {
         put(j, c);
-    } else if (!is_said(j, c)) {
+    } else if (!shim_is_said(&j->said, c)) {
         bd_state_is_current(&j->bds, c);
         put(j, c);
     }
@@ -273,6 +263,7 @@ static void tell_tasks(struct joiner * j, const struct image_command * c, uint32
             memcpy(j->out + j->n, op, sizeof op);
             j->n += WRITE_WORDS;
             j->n_ops++;
+            spend(j, IMAGE_WRITE, 0);
         }
     }
 }
@@ -283,37 +274,31 @@ static struct told * told_at(struct joiner * j, int i) {
     return &j->told[i % (AHEAD_PARTS + 1)];
 }
 
+// Room for one more; false: there is no memory.
+static bool has_room(struct told * t) {
+    size_t room = t->list.room;
+    if (t->room == room) {
+        return true;
+    }
+    bool * late = realloc(t->late, room * sizeof *late);
+    t->late = late ? late : t->late;
+    t->room = late ? room : t->room;
+    return late != NULL;
+}
+
 static bool keep(void * user, const struct image_command * c) {
     struct joiner * j = user;
-    struct told * t = j->now;
-    if (t->n == t->room) {
-        size_t room = t->room ? 2 * t->room : 512;
-        struct image_command * more = realloc(t->ops, room * sizeof *more);
-        if (!more) {
-            j->failed = true;
-            return false;
-        }
-        t->ops = more;
-        bool * late = realloc(t->late, room * sizeof *late);
-        if (!late) {
-            j->failed = true;
-            return false;
-        }
-        t->late = late;
-        t->room = room;
+    if (!beside_keep(&j->now->list, c, j->n_taken) || !has_room(j->now)) {
+        j->failed = true;
+        return false;
     }
-    t->ops[t->n++] = *c;
     count(j, c);
     return j->known;
 }
 
-// The next part is looked at.
-static enum status read(struct joiner * j, struct error * err) {
-    const struct txn_part * p = &j->parts[j->n_read];
-    struct told * t = j->now = told_at(j, j->n_read);
-    t->part = p;
-    t->index = j->n_read++;
-    t->n = t->at = 0;
+// The next part is looked at, behind what is there.
+static enum status read_part(struct joiner * j, struct error * err) {
+    const struct txn_part * p = &j->parts[j->n_taken];
     enum status st = txn_read((const uint8_t *) p->insts, 4 * p->n_words, keep, j, err);
     if (st == ST_OK && j->failed) {
         st = error_set(err, ST_NO_MEMORY, "TXN: no memory to join streams");
@@ -321,17 +306,59 @@ static enum status read(struct joiner * j, struct error * err) {
     if (st == ST_OK && (!j->known || !is_quiet(j) || memcmp(p->insts, j->parts[0].insts, 8))) {
         st = error_set(err, ST_UNSUPPORTED, "TXN: it leaves tokens behind, or is of another array");
     }
+    return st;
+}
+
+// Those behind it that may run beside it, as many as there are columns for.
+static enum status read_beside(struct joiner * j, struct error * err) {
+    struct beside_list * l = &j->now->list;
+    enum status st = ST_OK;
+    int columns = 0;
+    for (bool more = true; more && st == ST_OK;) {
+        size_t from = l->n;
+        int most = j->n_taken < j->n_parts ? j->parts[j->n_taken].beside : 0;
+        columns = columns || !most ? columns : beside_columns(l, 0, &j->alone);
+        more = most && columns;
+        st = more ? read_part(j, err) : ST_OK;
+        int own = more && st == ST_OK ? beside_columns(l, from, &j->alone) : 0;
+        more = own && columns + own <= most;
+        if (more) {
+            beside_merge(l, from, columns);
+            columns += own;
+            j->now->ready = 0;
+            j->n_taken++;
+        } else { // it is read again by itself
+            l->n = from;
+        }
+    }
+    return st;
+}
+
+// What comes next is looked at.
+static enum status read(struct joiner * j, struct error * err) {
+    struct told * t = j->now = told_at(j, j->n_read++);
+    t->list.n = t->at = 0;
+    t->ready = j->parts[j->n_taken].ready;
+    enum status st = read_part(j, err);
+    j->n_taken++;
+    if (st == ST_OK && j->ahead) {
+        st = read_beside(j, err);
+    }
     if (st == ST_OK) {
-        ahead_scan(&t->uses, t->ops, t->n, p->ready);
+        ahead_scan(&t->uses, t->list.ops, t->list.n, t->ready);
         t->uses.rigid |= !j->ahead;
     }
     return st;
 }
 
+static bool is_there(const struct joiner * j, int i) {
+    return i < j->n_read || j->n_taken < j->n_parts;
+}
+
 static void tell_those(struct joiner * j, struct told * t, enum ahead_when when) {
     j->now = t;
-    for (size_t i = 0; i < t->uses.n_told; i++) {
-        const struct image_command * c = &t->ops[i];
+    for (size_t i = 0; i < t->at; i++) {
+        const struct image_command * c = &t->list.ops[i];
         uint32_t begun = t->uses.tiles[txn_tile(c->addr)].begun;
         if (ahead_when(&t->uses, c) != when) {
             continue;
@@ -352,7 +379,7 @@ static void tell_early(struct joiner * j, int runs, int next) {
         flight[i - runs - 1] = &told_at(j, i - 1)->uses;
         bool any = early_begins(&t->uses, flight, i - runs);
         for (size_t op = 0; any && op < t->uses.n_told; op++) {
-            tell_tasks(j, &t->ops[op], t->uses.tiles[txn_tile(t->ops[op].addr)].begins);
+            tell_tasks(j, &t->list.ops[op], t->uses.tiles[txn_tile(t->list.ops[op].addr)].begins);
         }
     }
 }
@@ -360,7 +387,7 @@ static void tell_early(struct joiner * j, int runs, int next) {
 static void tell_from(struct joiner * j, struct told * t, size_t from, size_t to) {
     j->now = t;
     for (size_t i = from; i < to; i++) {
-        tell(j, &t->ops[i]);
+        tell(j, &t->list.ops[i]);
     }
 }
 
@@ -374,62 +401,89 @@ static bool fits(struct joiner * j, int first, int i) {
     for (int f = first; f < i; f++) {
         flight[f - first] = &told_at(j, f)->uses;
     }
-    bool ok = ahead_fits(&t->uses, flight, i - first, &j->bds, t->ops);
+    bool ok = ahead_fits(&t->uses, flight, i - first, &j->bds, t->list.ops);
     if (!ok) { // its own names again
-        ahead_scan(&t->uses, t->ops, t->n, t->part->ready);
+        ahead_scan(&t->uses, t->list.ops, t->list.n, t->ready);
     }
     return ok;
 }
 
 // Cycles that a part runs at the least: its shims read a word a cycle together with each column,
 // and the end of its last transfer is told as late as a wait is long.
-static uint64_t run_cycles(const struct told * t) {
+static uint64_t run_cycles(const struct joiner * j, const struct told * t) {
     enum { END = 10000 };
-    return END + t->uses.n_shim / (t->part->insts[HEADER_COLUMNS] & 0xff);
+    return END + t->uses.n_shim / (txn_header_columns(j->parts[0].insts));
+}
+
+// The last command of a part that leads words to its cores, or something else that they read: what
+// stands behind it takes their results away, and is told in time when the part runs.
+static size_t feeds_until(const struct told * t) {
+    size_t last = 0;
+    for (size_t i = 0; i < t->uses.n_told; i++) {
+        last = ahead_feeds(&t->list.ops[i]) ? i + 1 : last;
+    }
+    return last;
+}
+
+// What was late and is not any more, while the cycles last; false: some is left, which comes before
+// anything else is told ahead.
+static bool tell_due(struct joiner * j, struct told * t, uint64_t * cycles) {
+    j->now = t;
+    for (size_t op = 0; op < t->at; op++) {
+        if (!t->late[op] || ahead_when(&t->uses, &t->list.ops[op]) != AHEAD_NOW) {
+            continue;
+        }
+        if (!*cycles) {
+            return false;
+        }
+        uint64_t from = j->spent;
+        t->late[op] = false;
+        tell(j, &t->list.ops[op]);
+        uint64_t took = j->spent - from;
+        *cycles -= took < *cycles ? took : *cycles;
+    }
+    return true;
 }
 
 // Tells what a part may be told while others run, from where it was left, as long as the cycles
-// last; `all`: and all of it anyhow.
-static bool tell_now(struct joiner * j, struct told * t, uint64_t * cycles, bool all) {
-    j->now = t;
-    for (; t->at < t->uses.n_told && (all || *cycles); t->at++) {
-        size_t from = j->n;
-        t->late[t->at] = ahead_when(&t->uses, &t->ops[t->at]) != AHEAD_NOW;
+// last, and up to `must` anyhow.
+static bool tell_now(struct joiner * j, struct told * t, uint64_t * cycles, size_t must) {
+    tell_due(j, t, &(uint64_t){UINT64_MAX});
+    for (; t->at < t->uses.n_told && (t->at < must || *cycles); t->at++) {
+        uint64_t from = j->spent;
+        t->late[t->at] = ahead_when(&t->uses, &t->list.ops[t->at]) != AHEAD_NOW;
         if (!t->late[t->at]) {
-            tell(j, &t->ops[t->at]);
+            tell(j, &t->list.ops[t->at]);
         }
-        uint64_t took = txn_price(j->out + from, j->n - from);
+        uint64_t took = j->spent - from;
         *cycles -= took < *cycles ? took : *cycles;
     }
     return t->at == t->uses.n_told;
 }
 
 // What was late for a part may be told now that one before it is complete.
-static void tell_again(struct joiner * j, int runs, uint64_t * cycles) {
+static bool tell_again(struct joiner * j, int runs, uint64_t * cycles) {
     struct ahead_part * flight[AHEAD_PARTS + 1];
-    for (int i = runs + 1; i < j->n_named && *cycles; i++) {
-        struct told * t = j->now = told_at(j, i);
-        size_t from = j->n;
+    bool all = true;
+    for (int i = runs + 1; i < j->n_named && *cycles && all; i++) {
+        struct told * t = told_at(j, i);
         flight[i - runs - 1] = &told_at(j, i - 1)->uses;
-        ahead_fits_again(&t->uses, flight, i - runs, &j->bds, t->ops);
-        for (size_t op = 0; op < t->at; op++) {
-            if (t->late[op] && ahead_when(&t->uses, &t->ops[op]) == AHEAD_NOW) {
-                t->late[op] = false;
-                tell(j, &t->ops[op]);
-            }
-        }
-        uint64_t took = txn_price(j->out + from, j->n - from);
-        *cycles -= took < *cycles ? took : *cycles;
+        ahead_fits_again(&t->uses, flight, i - runs, &j->bds, t->list.ops);
+        all = tell_due(j, t, cycles);
     }
+    return all;
 }
 
 // Parts behind one that runs, as many as are told meanwhile, the last one perhaps in part: the next
 // one, and more while the controller would wait. Returns the first that was not told wholly.
 static int tell_ahead(struct joiner * j, int runs, int next, enum status * st, struct error * err) {
-    uint64_t cycles = run_cycles(told_at(j, runs));
-    tell_again(j, runs, &cycles);
+    uint64_t cycles = run_cycles(j, told_at(j, runs)), since = j->spent - j->moves_at;
+    cycles -= since < cycles ? since : cycles;
+    if (!tell_again(j, runs, &cycles) && next > runs + 1) {
+        return next;
+    }
     tell_early(j, runs, next);
-    for (; next < j->n_parts && next - runs <= AHEAD_PARTS; next++) {
+    for (; is_there(j, next) && next - runs <= AHEAD_PARTS; next++) {
         struct told * t = told_at(j, next);
         if (next > runs + 1 && !cycles) {
             return next;
@@ -441,7 +495,7 @@ static int tell_ahead(struct joiner * j, int runs, int next, enum status * st, s
             }
             j->n_named = next + 1;
         }
-        if (!tell_now(j, t, &cycles, next == runs + 1)) {
+        if (!tell_now(j, t, &cycles, next == runs + 1 ? feeds_until(t) : 0)) {
             return next;
         }
         tell_early(j, runs, next + 1);
@@ -449,30 +503,39 @@ static int tell_ahead(struct joiner * j, int runs, int next, enum status * st, s
     return next;
 }
 
+// What was told of one while others ran is completed, and it runs. Where cores get their parameters
+// before the tasks that fill their memory, words may be on their way before either. What was not
+// looked at comes in its own order.
+static void start(struct joiner * j, struct told * t) {
+    tell_due(j, t, &(uint64_t){UINT64_MAX});
+    tell_those(j, t, AHEAD_FIRST);
+    j->moves_at = j->spent;
+    tell_those(j, t, t->uses.fills_first ? AHEAD_LATER : AHEAD_MOVES);
+    tell_those(j, t, t->uses.fills_first ? AHEAD_MOVES : AHEAD_LATER);
+    tell_from(j, t, t->at, t->uses.n_told);
+}
+
 static enum status join(struct joiner * j, struct error * err) {
     enum status st = ST_OK;
-    for (int i = 0, next = 0; i < j->n_parts && st == ST_OK; i++) {
+    for (int i = 0, next = 0; is_there(j, i) && st == ST_OK; i++) {
         struct told * t = told_at(j, i);
-        if (next > i) {
-            tell_those(j, t, AHEAD_FIRST);
-            // Where cores get their parameters before the tasks that fill their memory, words may
-            // be on their way before either.
-            tell_those(j, t, t->uses.fills_first ? AHEAD_LATER : AHEAD_MOVES);
-            tell_those(j, t, t->uses.fills_first ? AHEAD_MOVES : AHEAD_LATER);
+        if (j->n_named > i) {
+            start(j, t);
         } else {
             st = j->n_read > i ? ST_OK : read(j, err);
-            next = i + 1;
             if (st == ST_OK) {
                 fits(j, i, i);
                 tell_from(j, t, 0, t->uses.n_told);
+                j->moves_at = j->spent;
             }
         }
+        next = next > i ? next : i + 1;
         ahead_started(&t->uses);
         if (st == ST_OK && !t->uses.rigid) {
             next = tell_ahead(j, i, next, &st, err);
         }
         if (st == ST_OK) {
-            tell_from(j, t, t->uses.n_told, t->n);
+            tell_from(j, t, t->uses.n_told, t->list.n);
         }
         if (st == ST_OK && j->failed) {
             st = error_set(err, ST_NO_MEMORY, "TXN: no memory to join streams");
@@ -506,8 +569,9 @@ enum status txn_join(const struct txn_part * parts, int n, bool ahead, uint32_t 
         free(j->aims);
     }
     for (int i = 0; i <= AHEAD_PARTS; i++) {
-        free(j->told[i].ops);
+        free(j->told[i].list.ops);
         free(j->told[i].late);
+        free(j->told[i].list.of);
     }
     free(j);
     return st;

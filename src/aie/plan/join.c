@@ -1,6 +1,8 @@
 // join: see join.h.
 #include "join.h"
 
+#include "aie/ops/mixed.h"
+
 #include <stdlib.h>
 
 enum { MOST_PARTS = UINT16_MAX }; // parts that an aim can name
@@ -36,7 +38,12 @@ enum status aie_stream_join(const struct aie_stream_part * parts, int n, struct 
             free(list);
             return error_set(err, ST_UNSUPPORTED, "stream %d was made by others: it goes alone", i);
         }
-        list[i] = (struct txn_part){parts[i].insts, parts[i].n_words, parts[i].ready};
+        bool beside = parts[i].beside && parts[i].n_words > 1;
+        list[i] = (struct txn_part){
+            .insts = parts[i].insts,
+            .n_words = parts[i].n_words,
+            .ready = parts[i].ready,
+            .beside = beside ? mixed_columns((int) txn_header_columns(parts[i].insts)) : 0};
         words += parts[i].n_words;
     }
     out->insts = malloc(words ? 2 * 4 * words : 1);

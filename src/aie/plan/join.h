@@ -16,6 +16,7 @@ struct aie_stream_part {
     int n_operands;
     uint32_t ready; // operands that no part before it writes, by bit
     bool foreign;   // not made by our compiler
+    bool beside;    // on a decoder's PDI: it may run beside the part before it (txn_part)
 };
 
 struct aie_joined {

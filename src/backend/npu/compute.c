@@ -302,15 +302,13 @@ static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, str
     return st;
 }
 
-// Products of many rows have a configuration of the array for themselves, and loading it takes as
-// long as a small one. Those of the same rows also have them packed once. Of few rows those that
-// may be a pair (pair.c); others had better have small kernels between them, which run while
-// weights are read.
+// Products of one tensor. Of many rows they have a configuration of the array for themselves, and
+// loading it takes as long as a small one; the rows are packed once. Of few rows some may be a pair
+// (pair.c), and small kernels between them come one behind the other then, where those that are
+// independent run beside each other (join.c).
 static bool together(const struct ggml_tensor * node, const struct ggml_tensor * other) {
     return node->op == GGML_OP_MUL_MAT && other->op == GGML_OP_MUL_MAT &&
-           node->src[1] == other->src[1] &&
-           (node->src[1]->ne[1] > MAT_FEW_ROWS ||
-            (node->src[0]->type == other->src[0]->type && ggml_are_same_shape(node, other)));
+           node->src[1] == other->src[1];
 }
 
 static void scratch_reset(struct hsa_stream * s) {

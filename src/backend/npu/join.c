@@ -39,12 +39,14 @@ struct link { // a kernel of a chain
     struct hsac_dispatch d;
     struct join_gather gather; // where operands lie; n is 0: as they say
     uint32_t ready;            // operands that no kernel before it writes, by bit
+    bool beside;               // it may run beside the one before it (aie_stream_part)
 };
 
 struct chain { // what was made of one
     int n;
     struct store_kernel * kernels[MOST_KERNELS];
     uint32_t ready[MOST_KERNELS];
+    bool beside[MOST_KERNELS];
     uint64_t gone;    // of the store, when it was made
     uint32_t * insts; // in the device heap
     size_t n_words, room;
@@ -145,17 +147,51 @@ static bool piece_of(const struct join_gather * g, const struct hsac_dispatch * 
     return i < (p ? g->n : 1);
 }
 
+// What lies there is not in an operand of another kernel.
+static bool is_clear_of(const struct window * at, const struct link * of, int operand) {
+    bool clear = true;
+    struct window w;
+    for (int i = 0; piece_of(&of->gather, &of->d, operand, i, &w); i++) {
+        clear &= at->base >= w.base + w.size || w.base >= at->base + at->size;
+    }
+    return clear;
+}
+
 // What lies there is not among the results, the last operands, of the kernels before.
 static bool is_apart(const struct join * j, const struct window * at) {
     bool apart = true;
     for (int l = 0; l < j->n && apart; l++) {
-        const struct link * of = &j->links[l];
+        apart = is_clear_of(at, &j->links[l], j->links[l].d.n_operands - 1);
+    }
+    return apart;
+}
+
+// Neither kernel writes what the other one reads or writes.
+static bool are_apart(const struct link * a, const struct link * b) {
+    const int a_out = a->d.n_operands - 1, b_out = b->d.n_operands - 1;
+    bool apart = true;
+    for (int operand = 0; operand <= a_out && apart; operand++) {
         struct window w;
-        for (int i = 0; piece_of(&of->gather, &of->d, of->d.n_operands - 1, i, &w); i++) {
-            apart &= at->base >= w.base + w.size || w.base >= at->base + at->size;
+        for (int i = 0; apart && piece_of(&a->gather, &a->d, operand, i, &w); i++) {
+            for (int other = operand == a_out ? 0 : b_out; other <= b_out; other++) {
+                apart &= is_clear_of(&w, b, other);
+            }
         }
     }
     return apart;
+}
+
+// Whether the next kernel may run beside the one before it, and beside all that that one may run
+// beside: the stream is joined so for kernels of a decoder's PDI.
+static bool is_beside(const struct join * j, const struct link * next) {
+    bool beside = j->n > 0 && next->kernel->decoder != STORE_NO_DECODER;
+    for (int l = j->n - 1; beside && l >= 0; l--) {
+        beside = are_apart(next, &j->links[l]);
+        if (!j->links[l].beside) {
+            break;
+        }
+    }
+    return beside;
 }
 
 // Operands of the next kernel that no kernel before it writes, by bit.
@@ -197,7 +233,8 @@ static bool take_windows(struct join * j, struct hsac_agent * agent, const struc
 static bool is_of(const struct chain * c, const struct join * j, uint64_t gone) {
     bool same = c->insts && c->n == j->n && c->gone == gone;
     for (int i = 0; i < j->n && same; i++) {
-        same = c->kernels[i] == j->links[i].kernel && c->ready[i] == j->links[i].ready;
+        same = c->kernels[i] == j->links[i].kernel && c->ready[i] == j->links[i].ready &&
+               c->beside[i] == j->links[i].beside;
     }
     return same;
 }
@@ -213,6 +250,7 @@ static bool make_chain(struct hsa_stream * s, struct chain * c) {
                                             .n_words = k->n_insts,
                                             .n_operands = j->links[i].d.n_operands,
                                             .ready = j->links[i].ready,
+                                            .beside = j->links[i].beside,
                                             .foreign = k->foreign};
     }
     if (aie_stream_join(parts, j->n, &all, NULL) != ST_OK) {
@@ -235,6 +273,7 @@ static bool make_chain(struct hsa_stream * s, struct chain * c) {
         for (int i = 0; i < j->n; i++) {
             c->kernels[i] = j->links[i].kernel;
             c->ready[i] = j->links[i].ready;
+            c->beside[i] = j->links[i].beside;
         }
     }
     aie_joined_free(&all);
@@ -444,10 +483,12 @@ enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
     }
     st = hsac_queue_admits(s->queue, &real, err);
     if (st == ST_OK) {
-        j->links[j->n++] = (struct link){.kernel = kernel,
-                                         .d = *d,
-                                         .gather = gather ? *gather : (struct join_gather){.n = 0},
-                                         .ready = ready_operands(j, d, gather)};
+        struct link next = {.kernel = kernel,
+                            .d = *d,
+                            .gather = gather ? *gather : (struct join_gather){.n = 0},
+                            .ready = ready_operands(j, d, gather)};
+        next.beside = is_beside(j, &next);
+        j->links[j->n++] = next;
         j->us += d->us;
         j->words += kernel->n_insts;
     }

@@ -289,7 +289,7 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
     }
     struct inplace in_place = {0};
     if (st == ST_OK && s->device->kind->route) {
-        inplace_begin(&in_place, graph, INPLACE_FEW_ROWS);
+        inplace_begin(&in_place, graph);
         s->device->kind->route(s, graph);
     }
     struct order order = order_of(graph, s->device->kind);

@@ -78,6 +78,7 @@ static struct txn_part small_part(const struct small * x) {
 
 struct story {
     bool cores; // T: the memtile's task to the core; C: the core's
+    bool ends;  // O: the shim's task for results
     char text[128];
     int n, shim_bds[16], n_shim, reads[16], n_reads;
 };
@@ -106,6 +107,8 @@ static bool tell_story(void * user, const struct image_command * c) {
         what = 'P';
     } else if (row > 1 && offset == 0x1de04 && s->cores) {
         what = 'C';
+    } else if (row == 0 && offset == 0x1d204 && s->ends) {
+        what = 'O';
     }
     if (what) {
         assert_true(s->n + 1 < (int) sizeof s->text);
@@ -296,11 +299,139 @@ static void test_early(void ** state) {
     }
 }
 
+// What leads words to the cores is told before the wait, whatever it takes. What takes results away
+// comes when the part runs, where there was no time.
+static void test_ends(void ** state) {
+    (void) state;
+    static const struct {
+        struct small parts[4];
+        int n;
+        const char * text;
+    } cases[] = {
+        {{{.row = 2, .words = 16}, {.row = 3, .words = 32}}, 2, "SRmMPOSmMPOWRW"},
+        {{{.row = 2, .words = 16}, {.row = 3, .words = 32, .more_params = 700}},
+         2,
+         "SRmMPOSmMPWROW"},
+        // Tasks that waited for room, and parameters for a core, come when the first part is
+        // complete, as far as the time lasts: those of the last part with the one before it.
+        {{{.row = 2, .words = 40000, .more_tasks = 2},
+          {.row = 3, .words = 32},
+          {.row = 2, .words = 8},
+          {.row = 4, .words = 8}},
+         4,
+         "SRmMMMPOSmMPOSmOSmPOWRMPMWRWRW"},
+        {{{.row = 2, .words = 40000, .more_tasks = 2},
+          {.row = 3, .words = 32},
+          {.row = 2, .words = 8, .more_params = 900},
+          {.row = 4, .words = 8}},
+         4,
+         "SRmMMMPOSmMPOSmOSmPOWRMPWRMWRW"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct txn_part parts[4];
+        uint32_t out[4000];
+        size_t n, n_aims;
+        struct txn_aim * aims;
+        struct story s = {.ends = true};
+        for (int p = 0; p < cases[i].n; p++) {
+            parts[p] = small_part(&cases[i].parts[p]);
+        }
+        assert_int_equal(txn_join(parts, cases[i].n, true, out, &n, &aims, &n_aims, NULL), ST_OK);
+        assert_int_equal(txn_read((const uint8_t *) out, 4 * n, tell_story, &s, NULL), ST_OK);
+        print_message("ends %d: %s\n", (int) i, s.text);
+        assert_string_equal(s.text, cases[i].text);
+        for (int p = 0; p < cases[i].n; p++) {
+            assert_int_equal(s.reads[p], s.shim_bds[p]);
+            free((void *) (uintptr_t) parts[p].insts);
+        }
+        free(aims);
+    }
+}
+
+// What may run beside the part before it goes to a column of its own, as many as are alike, and is
+// waited for with it.
+struct columns {
+    int commands[8], waits[8], n; // n: those that wait before all is told
+};
+
+static bool count_columns(void * user, const struct image_command * c) {
+    struct columns * s = user;
+    int col = c->op == IMAGE_WAIT ? c->col : (int) (c->addr >> 25);
+    s->commands[col]++;
+    s->waits[col] += c->op == IMAGE_WAIT;
+    s->n += c->op != IMAGE_WAIT && s->waits[0] > 0;
+    return true;
+}
+
+static void test_beside(void ** state) {
+    (void) state;
+    static const struct {
+        struct small parts[3];
+        int beside[3], columns;
+        const char * text;
+    } cases[] = {
+        {{{.row = 2, .words = 16}, {.row = 2, .words = 32}, {.row = 2, .words = 8}},
+         {0, 3, 3},
+         3,
+         "SRmMPSRmMPSRmMPWWW"},
+        // Two columns are alike: the third part comes when these are complete,
+        {{{.row = 2, .words = 16}, {.row = 2, .words = 32}, {.row = 2, .words = 8}},
+         {0, 2, 2},
+         2,
+         "SRmMPSRmMPSmMWWRPW"},
+        // and so does one that asks for it,
+        {{{.row = 2, .words = 16}, {.row = 2, .words = 32}, {.row = 2, .words = 8}},
+         {0, 3, 0},
+         2,
+         "SRmMPSRmMPSmMWWRPW"},
+        // or that writes locks of a memtile.
+        {{{.row = 2, .words = 16}, {.row = 2, .words = 32}, {.row = 2, .words = 8, .lock = true}},
+         {0, 3, 3},
+         2,
+         "SRmMPSRmMPWWSRmMPW"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        enum { N = 3 };
+        struct txn_part parts[N];
+        uint32_t out[1000];
+        size_t n, n_aims;
+        struct txn_aim * aims;
+        struct story s = {.n = 0};
+        struct columns seen = {.n = 0};
+        for (int p = 0; p < N; p++) {
+            parts[p] = small_part(&cases[i].parts[p]);
+            parts[p].beside = cases[i].beside[p];
+        }
+        assert_int_equal(txn_join(parts, N, true, out, &n, &aims, &n_aims, NULL), ST_OK);
+        assert_int_equal(txn_read((const uint8_t *) out, 4 * n, tell_story, &s, NULL), ST_OK);
+        assert_int_equal(txn_read((const uint8_t *) out, 4 * n, count_columns, &seen, NULL), ST_OK);
+        print_message("beside %d: %s\n", (int) i, s.text);
+        assert_string_equal(s.text, cases[i].text);
+        int waits = 0;
+        for (int col = 0; col < 8; col++) {
+            assert_int_equal(seen.commands[col] > 0, col < cases[i].columns);
+            waits += seen.waits[col];
+        }
+        assert_int_equal(waits, N);
+        assert_int_equal(seen.n > 0, cases[i].columns < N);
+        int of[N] = {0};
+        for (size_t a = 0; a < n_aims; a++) { // an aim is its own part's
+            assert_true(aims[a].part < N);
+            of[aims[a].part]++;
+            assert_int_equal(out[aims[a].word], 0x81);
+        }
+        for (int p = 0; p < N; p++) {
+            assert_int_equal(of[p], 2);
+            free((void *) (uintptr_t) parts[p].insts);
+        }
+        free(aims);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ahead),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_early),
+        cmocka_unit_test(test_ahead), cmocka_unit_test(test_many),   cmocka_unit_test(test_early),
+        cmocka_unit_test(test_ends),  cmocka_unit_test(test_beside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
