@@ -56,8 +56,7 @@ static const struct aie_times chips[AIE_ARCH_COUNT] = {
                        .gemm_rows = 256,
                        .load = 460000,
                        .gemm_slice = 100,
-                       .gemm_row = 40,
-                       .gemm_blocks = 900},
+                       .gemm_row = 40},
             COMMON,
         },
     [AIE_ARCH_AIE2P] =

@@ -29,8 +29,7 @@ struct aie_likely_times {
     int gemm_rows;     // and gemm: fewer take as long
     int load;          // of a PDI
     int gemm_slice;    // gemm: a slice of 64 k, whatever its rows of b,
-    int gemm_row;      // more for each of these,
-    int gemm_blocks;   // and for making blocks bf16
+    int gemm_row;      // and more for each of these
 };
 
 struct aie_times {

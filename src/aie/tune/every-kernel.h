@@ -99,8 +99,8 @@ static int visit_attention(enum dtype t, int64_t d, int64_t heads, int64_t share
     return count;
 }
 
-static int visit_blocks(enum kernel_blocks kind, enum dtype b, int64_t m, int64_t n, int64_t k,
-                        visit_fn visit, void * user) {
+static int visit_blocks_in(enum kernel_blocks kind, struct kernel_panel panel, enum dtype b,
+                           int64_t m, int64_t n, int64_t k, visit_fn visit, void * user) {
     int count = 0;
     int64_t words = k / kernel_block_k(kind) * kernel_block_bytes(kind) / 4;
     struct kernel_spec s = {
@@ -110,10 +110,15 @@ static int visit_blocks(enum kernel_blocks kind, enum dtype b, int64_t m, int64_
         .inputs = {tensor_contiguous(DTYPE_I32, (const int64_t[4]){words, m, 1, 1}),
                    tensor_contiguous(b, (const int64_t[4]){k, n, 1, 1})},
         .output = tensor_contiguous(DTYPE_F32, (const int64_t[4]){m, n, 1, 1}),
-        .params[0] = kind,
+        .params[0] = kernel_blocks_param(kind, panel),
     };
     visit_one(visit, user, &s, &count);
     return count;
+}
+
+static int visit_blocks(enum kernel_blocks kind, enum dtype b, int64_t m, int64_t n, int64_t k,
+                        visit_fn visit, void * user) {
+    return visit_blocks_in(kind, (struct kernel_panel){0}, b, m, n, k, visit, user);
 }
 
 static int visit_unpacking(enum kernel_blocks kind, int64_t rows, int64_t k, visit_fn visit,
@@ -200,5 +205,7 @@ static int visit_all(visit_fn visit, void * user) {
     for (int op = KERNEL_OP_SORT_PAIRS; op <= KERNEL_OP_MERGE_PAIRS; op++) { // of one length alone
         n += visit_op((enum kernel_op) op, DTYPE_F32, (int64_t[4]){2048, 5, 1, 1}, visit, user);
     }
+    n += visit_blocks_in(KERNEL_Q6_K, kernel_panel(every_arch, KERNEL_Q6_K, 4, 210), DTYPE_BF16,
+                         100, 68, 2048, visit, user); // two pairs of blocks in a chunk
     return n;
 }

@@ -115,7 +115,8 @@ static bool has_blocks(const struct kernel_spec * spec) {
 // Whether they are multiplied by gemv's program: not by that of many rows in bf16.
 static bool is_few(const struct kernel_spec * spec) {
     return spec->output.ne[1] <= FEW || spec->inputs[1].dtype == DTYPE_F32 ||
-           !mm_takes_many(mm_type(rig_arch, DTYPE_BF16), kernel_blocks_of(spec));
+           !mm_takes_many(mm_type(rig_arch, DTYPE_BF16), kernel_blocks_of(spec),
+                          kernel_panel_of(spec).pair != 0);
 }
 
 // What a number is among the eight that share the exponent of the largest: a multiple of 2^-6 of

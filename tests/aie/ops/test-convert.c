@@ -342,10 +342,6 @@ static void where_products_are(void ** state) {
         const int64_t * ne = cases[i].ne;
         struct kernel_spec spec =
             spec_of(tensor_of(DTYPE_F32, ne[0], ne[1], ne[2], ne[3]), cases[i].layout);
-        if (cases[i].layout == CV_HI_BLOCKS && !mm_type(rig_arch, DTYPE_BF16)->gemm_by_blocks) {
-            assert_int_equal(aie_supports(&spec, NULL), ST_UNSUPPORTED);
-            continue;
-        }
         assert_int_equal(convert_is_many(&spec), cases[i].many);
         run_spec(&r, &spec, fill_random);
     }

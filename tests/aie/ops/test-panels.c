@@ -144,6 +144,63 @@ static void same_bits(struct rig * r, struct kernel_spec spec, struct kernel_pan
     kernel_code_free(&paneled);
 }
 
+// What gemm makes of blocks comes to the bits of what it makes of their numbers in bf16, which
+// UNPACK has made.
+static void as_unpacked(struct rig * r, enum kernel_blocks kind, struct kernel_panel panel,
+                        int64_t m, int64_t n, int64_t k) {
+    struct kernel_spec blocks = product(kind, DTYPE_BF16, m, n, k, 1),
+                       unpack = unpacking(kind, m, k), numbers = blocks;
+    struct kernel_code code;
+    struct error err = {0};
+    blocks.params[0] = unpack.params[0] = kernel_blocks_param(kind, panel);
+    if (rig_compile(&blocks, &code, &err) != ST_OK) {
+        fail_msg("%s: %s", kernel_block_name(kind), err.text);
+    }
+    rig_allocate(r, &blocks);
+    fill(r, &blocks);
+    to_panels(r->data[0], m, blocks.inputs[0].ne[0], panel);
+    rig_run(r, &blocks, &code);
+    size_t size[3];
+    uint8_t * held[3];
+    for (int i = 0; i < 3; i++) {
+        size[i] = r->size[i] - RIG_GUARD;
+        held[i] = malloc(size[i]);
+        memcpy(held[i], r->data[i], size[i]);
+    }
+    rig_free(r);
+    kernel_code_free(&code);
+    assert_int_equal(rig_compile(&unpack, &code, &err), ST_OK);
+    rig_allocate(r, &unpack);
+    memcpy(r->data[0], held[0], size[0]);
+    rig_run(r, &unpack, &code);
+    uint8_t * bf16 = malloc((size_t) (2 * m * k));
+    memcpy(bf16, r->data[1], (size_t) (2 * m * k));
+    rig_free(r);
+    kernel_code_free(&code);
+    numbers.op = KERNEL_OP_MUL_MAT;
+    numbers.inputs[0] = unpack.output;
+    numbers.params[0] = 0;
+    assert_int_equal(rig_compile(&numbers, &code, &err), ST_OK);
+    rig_allocate(r, &numbers);
+    memcpy(r->data[0], bf16, (size_t) (2 * m * k));
+    memcpy(r->data[1], held[1], size[1]);
+    rig_run(r, &numbers, &code);
+    for (int64_t i = 0; i < m * n; i++) {
+        if (memcmp(held[2] + 4 * i, r->data[2] + 4 * i, 4)) {
+            fail_msg(
+                "%s, %lld x %lld x %lld: row %lld times row %lld is not what its bf16 comes to",
+                kernel_block_name(kind), (long long) m, (long long) n, (long long) k,
+                (long long) (i % m), (long long) (i / m));
+        }
+    }
+    rig_free(r);
+    kernel_code_free(&code);
+    free(bf16);
+    for (int i = 0; i < 3; i++) {
+        free(held[i]);
+    }
+}
+
 static int64_t whole(enum kernel_blocks kind, int64_t k) {
     int64_t cut = kernel_block_cut(kind);
     return (k + cut - 1) / cut * cut;
@@ -194,7 +251,7 @@ static void many_rows(void ** state) {
     rig_open(&r);
     for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
         enum kernel_blocks b = (enum kernel_blocks) kind;
-        bool many = mm_takes_many(t, b), by_gemm = mm_by_gemm(t, b);
+        bool many = mm_takes_many(t, b, true), by_gemm = mm_by_gemm(t, b);
         if (kind % RIG_EVERY) {
             continue;
         }
@@ -207,6 +264,9 @@ static void many_rows(void ** state) {
             struct kernel_panel panel;
             spec =
                 product(b, many || by_gemm || kind % 2 ? DTYPE_BF16 : DTYPE_F32, 272, ns[i], k, 1);
+            if (!mm_takes_many(t, b, false) && many) {
+                continue; // row behind row gemv's program takes it
+            }
             bool some = many || by_gemm || rig_whole || b == KERNEL_Q8_0 || b == KERNEL_Q6_K;
             if (some && aie_panel(&one, &panel) && aie_supports(&spec, NULL) == ST_OK) {
                 same_bits(&r, spec, panel);
@@ -216,6 +276,33 @@ static void many_rows(void ** state) {
     }
     print_message("%d products\n", n);
     assert_true(n > 0);
+    rig_close(&r);
+}
+
+// Chunks of one pair of blocks, and of several; one tile of a core, two, and rows that are left.
+static void many_as_unpacked(void ** state) {
+    (void) state;
+    static const struct {
+        int64_t m, n, k;
+    } shapes[] = {{272, 40, 2048}, {256, 300, 512}, {64, 17, 8192}, {528, 520, 1024}};
+    const struct mm_type * t = mm_type(rig_arch, DTYPE_BF16);
+    struct rig r;
+    int n = 0;
+    rig_open(&r);
+    for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
+        enum kernel_blocks b = (enum kernel_blocks) kind;
+        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+            struct kernel_spec one = product(b, DTYPE_F32, shapes[i].m, 1, shapes[i].k, 1);
+            struct kernel_panel panel;
+            if (mm_takes_many(t, b, true) && (i + (size_t) kind) % RIG_EVERY == 0 &&
+                aie_panel(&one, &panel)) {
+                as_unpacked(&r, b, panel, shapes[i].m, shapes[i].n, shapes[i].k);
+                n++;
+            }
+        }
+    }
+    print_message("%d products\n", n);
+    assert_true(n > 0 || !t->gemm_takes_blocks || RIG_EVERY > 1);
     rig_close(&r);
 }
 
@@ -294,8 +381,9 @@ static void refused(void ** state) {
 int main(int argc, char ** argv) {
     rig_arguments(argc, argv, 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),      cmocka_unit_test(many_rows), cmocka_unit_test(unpacked),
-        cmocka_unit_test(without_pairs), cmocka_unit_test(refused),
+        cmocka_unit_test(products), cmocka_unit_test(many_rows),
+        cmocka_unit_test(unpacked), cmocka_unit_test(without_pairs),
+        cmocka_unit_test(refused),  cmocka_unit_test(many_as_unpacked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,14 +165,14 @@ static void most_units(void ** state) {
 }
 
 // Numbers rounded to nearest even, as operands of products are.
-static void run_conversion(struct rig * r) {
+static void run_conversion(struct rig * r, uint32_t layout) {
     const int64_t ne[4] = {2048, 5, 1, 1};
     struct kernel_spec s = {.op = KERNEL_OP_CONVERT,
                             .arch = rig_arch,
                             .n_inputs = 1,
                             .inputs = {tensor_contiguous(DTYPE_F32, ne)},
                             .output = tensor_contiguous(DTYPE_BF16, ne),
-                            .params = {CV_HI_MANY}};
+                            .params = {layout}};
     struct kernel_code code;
     struct error err = {0};
     assert_int_equal(rig_compile(&s, &code, &err), ST_OK);
@@ -203,9 +203,30 @@ static void among_products(void ** state) {
         struct kernel_spec s = task_spec(ops[op], 320, 21);
         run(&r, DTYPE_BF16, &shape);
         run_task(&r, &s, true);
-        run_conversion(&r);
+        run_conversion(&r, CV_HI_MANY);
     }
     run(&r, DTYPE_BF16, &shape);
+    struct emu_counters counters;
+    emu_machine_counters(r.machine, &counters);
+    assert_int_equal(counters.pdi_loads, 1);
+    rig_close(&r);
+}
+
+// The same among products of quantized blocks, of several kinds.
+static void among_blocks(void ** state) {
+    (void) state;
+    static const enum kernel_blocks kinds[] = {KERNEL_Q8_0, KERNEL_Q4_K};
+    const struct shape shape = {.m = 70, .n = 40, .k = 512, .a2 = 1, .a3 = 1, .b2 = 1, .b3 = 1};
+    struct rig r;
+    rig_open(&r);
+    srand(14);
+    for (int op = 0; op < N_OPS; op++) {
+        struct kernel_spec s = task_spec(ops[op], 320, 21);
+        s.params[kernel_op_info(ops[op])->n_params - 1] = MM_BESIDE_BLOCKS;
+        run_spec(&r, spec_of_blocks(kinds[op % 2], DTYPE_BF16, &shape), &shape);
+        run_task(&r, &s, true);
+        run_conversion(&r, CV_HI_BLOCKS);
+    }
     struct emu_counters counters;
     emu_machine_counters(r.machine, &counters);
     assert_int_equal(counters.pdi_loads, 1);
@@ -243,9 +264,9 @@ static void refused(void ** state) {
 int main(int argc, char ** argv) {
     rig_arguments(argc, argv, 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes),     cmocka_unit_test(fewer_columns),
-        cmocka_unit_test(most_units), cmocka_unit_test(among_products),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(shapes),       cmocka_unit_test(fewer_columns),
+        cmocka_unit_test(most_units),   cmocka_unit_test(among_products),
+        cmocka_unit_test(among_blocks), cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

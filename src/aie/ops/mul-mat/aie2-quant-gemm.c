@@ -9,39 +9,17 @@
 //
 // 128 + q is 0x4300 | q in bf16; (128 + q) d - 136 d is made in f32 and rounded once, d is bf16.
 // What this takes is shared by as many tiles as a core makes of the slice (mul-mat.c).
-#include "quant-writer.h"
+#include "aie2-quant-gemm.h"
 
 enum {
-    PITCH = MM_TILE * 8,              // from unit to unit
     NUMBERS = MM_MANY_BLOCKS + PITCH, // four units: both blocks
-    VECTOR = 64,
-    ROWS = 4,               // that a trip takes
-    PART = ROWS * 8,        // bytes of a unit
-    K_BLOCK = MM_TILE * 16, // bytes of bf16
-    HALF = VECTOR / 2,
-};
-
-enum {
-    TOP = 0x43,
-    MINUS_136 = 0xc308,
-    FIRST_LANES = 0x11111111, // 16-bit lanes that begin a unit
+    FIRST_LANES = 0x11111111,         // 16-bit lanes that begin a unit
     UPPER_HALVES = (int) 0xaaaaaaaa,
-    ZIP_128 = 12, // shuffles
-    ZIP_32 = 16,
 };
-
-// No load of a loop reads what its stores write.
-enum { MEM_RAW = 9, MEM_MOVED };
-
-// Registers of the address generators; the tile's walks have the same number in all of them, so
-// that the first one tells what these were.
-#define STEP(n) A_FIXED(AIE_REG(AIE_M, (n)))
-enum { STEP_KEPT, STEP_UNIT, STEP_K_BLOCK, STEP_BACK, STEPS };
 
 // ---- scales ----
 
-// Of sixteen rows: d0 is in the lower half of a unit's second word, d1 in the upper half of
-// another's. Of four rows each stands twice, those of the first block, then those of the second.
+// Of sixteen rows.
 static void scales_trip(struct writer * w, const struct half_numbers * c, struct asm_reg words,
                         struct asm_reg upper, const struct asm_reg half[2],
                         const struct asm_reg zip[3]) {
@@ -68,7 +46,8 @@ static void scales_trip(struct writer * w, const struct half_numbers * c, struct
     }
 }
 
-static void scales(struct quant * q, struct asm_reg trips) {
+void many_scales(struct quant * q, struct asm_reg trips, const struct asm_reg * kind,
+                 int second_unit) {
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg upper = take_set(w, ASM_MASK, UPPER_HALVES);
@@ -87,8 +66,8 @@ static void scales(struct quant * q, struct asm_reg trips) {
         emit_set_small(p, half[i], EVEN_16 + i);
         emit_set_small(p, zip[1 + i], ZIP_128 + i);
     }
-    emit_set(p, q->pointers[0], address(w, MM_MANY_BLOCKS));
-    emit_set(p, q->pointers[1], address(w, MM_MANY_BLOCKS + 2 * PITCH));
+    many_point(w, q->pointers[0], kind, 0);
+    many_point(w, q->pointers[1], kind, second_unit * PITCH);
     emit_set(p, q->pointers[2], address(w, MM_MANY_SPREAD));
     emit_set_small(p, trips, MM_TILE / 16);
     asm_loop_begin(p, trips);
@@ -212,13 +191,11 @@ static void numbers(struct quant * q, struct asm_reg trips) {
     asm_loop_begin(p, trips);
     trip(w, &c);
     asm_loop_end(p);
-    for (int i = STEP_KEPT + 1; i < STEPS; i++) {
-        ASM(p, asm_target(p)->basic[AIE_BASIC_COPY], STEP(i), STEP(STEP_KEPT));
-    }
+    steps_back(w);
     quant_end(w);
 }
 
-void many_slice(struct quant * q) {
+void many_places(struct quant * q) {
     static const struct {
         int memory;
         uint32_t at;
@@ -229,7 +206,12 @@ void many_slice(struct quant * q) {
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         asm_place(q->p, places[i].memory, places[i].at);
     }
-    scales(q, q->number);
+}
+
+void many_slice(struct quant * q) {
+    enum { SECOND = 2 };
+    many_places(q);
+    many_scales(q, q->number, NULL, SECOND);
     align(q, q->number);
     numbers(q, q->number);
 }

@@ -38,6 +38,8 @@ enum status mul_mat_plan(struct aie_plan * p, struct error * err) {
                      : plan->wide
                          ? &aie_programs[plan->t->gemm_by_blocks ? AIE_PROGRAM_GEMM_BY_BLOCKS
                                                                  : AIE_PROGRAM_GEMM_BLOCKS]
+                     : plan->many && !mm_beside_numbers(plan->blocks)
+                         ? &aie_programs[AIE_PROGRAM_GEMM_QUANTS]
                      : plan->t->stored
                          ? &aie_programs[AIE_PROGRAM_GEMM_STORED]
                          : aie_program_for(p->spec.arch, layout, p->spec.op, plan->t->in, false);
@@ -49,7 +51,8 @@ const struct aie_program * mm_beside(enum aie_arch arch, uint32_t which) {
     const struct aie_program * const programs[MM_BESIDES] = {
         aie_program_for(arch, AIE_LAYOUT_GEMM, KERNEL_OP_CONVERT, DTYPE_BF16, false),
         &aie_programs[AIE_PROGRAM_GEMM_STORED],
-        &aie_programs[AIE_PROGRAM_GEMM_BY_BLOCKS],
+        &aie_programs[mm_type(arch, DTYPE_BF16)->gemm_by_blocks ? AIE_PROGRAM_GEMM_BY_BLOCKS
+                                                                : AIE_PROGRAM_GEMM_QUANTS],
     };
     const struct aie_program * p = which < MM_BESIDES ? programs[which] : NULL;
     return p && p->chips >> arch & 1 ? p : NULL;
@@ -266,6 +269,7 @@ static void write_stream(const struct design * d) {
     for (int col = 0; col < d->plan.columns; col++) {
         mm_set_tiles(d, col, 1); // as the PDI has it
         mm_set_held(d, col, mm_mem_lock_init[LOCK_IN_EMPTY]);
+        mm_set_pairs(d, col, false);
         mm_end_x(d, col);
     }
 }

@@ -65,7 +65,8 @@ static uint64_t of_blocks(const struct kernel_spec * spec) {
     int more = (bound_looks_up(blocks) ? t->gemv_look_up : 0) +
                (mm_by_planes(blocks) ? t->gemv_planes : 0);
     const struct mm_type * type = mm_type(spec->arch, DTYPE_BF16);
-    bool many = b->dtype == DTYPE_BF16 && mm_takes_many(type, blocks);
+    bool many =
+        b->dtype == DTYPE_BF16 && mm_takes_many(type, blocks, kernel_panel_of(spec).pair != 0);
     if (out->ne[1] > mm_few_rows(type, blocks, b->dtype == DTYPE_F32)) {
         return many ? of_many(spec)
                     : of_wide(spec, (uint64_t) (t->gemv_slice + more + 2 * t->gemv_four_rows));

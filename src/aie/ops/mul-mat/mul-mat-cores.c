@@ -39,30 +39,56 @@ static struct array_bd core_bd(const struct mm_type * t, int x_groups, int y_gro
     return desc;
 }
 
-// Of q4_0 that becomes block floats: units that stand as far apart as those of 64 rows.
-static void made_bd(uint32_t rows, struct array_bd * desc) {
-    desc->address = MM_Y + MM_MADE_RAW;
-    desc->words = MANY_UNITS * rows * MANY_UNIT;
+// Units that stand as far apart as those of 64 rows.
+static void many_units(uint32_t units, uint32_t rows, struct array_bd * desc) {
+    desc->words = units * rows * MANY_UNIT;
     desc->wrap[0] = rows * MANY_UNIT;
     desc->step[0] = 1;
     desc->step[1] = MM_TILE * MANY_UNIT;
 }
 
+// One place for blocks, for which both empty ones are wanted, or two. Of those that are longer than
+// a slice each slice's numbers have a descriptor; all but the first one's come where these were.
+static void write_many(const struct design * d, struct flow_tile at, struct array_bd * desc) {
+    const struct mm_plan * p = &d->plan;
+    const uint32_t rows = (uint32_t) (p->y_groups * p->t->y_group), later = mm_many_later(p);
+    const uint32_t slices = later ? mm_slices_at_once(p) : 1;
+    const uint32_t first = mm_many_units(p) - (slices - 1) * later;
+    if (mm_by_turns_of(p)) {
+        desc->address = MM_MANY_BLOCKS_EVEN;
+        desc->iteration_step = (MM_MANY_BLOCKS - MM_MANY_BLOCKS_EVEN) / 4;
+        many_units(first, rows, desc);
+        flow_core_bd(&d->flow, at, CORE_BD_Y, desc);
+        return;
+    }
+    desc->address = MM_MANY_BLOCKS;
+    desc->acquire_value = -mm_lock_init[MM_LOCK_Y_EMPTY];
+    desc->iterations = 0;
+    desc->iteration_step = 0;
+    for (uint32_t i = 0; i < slices; i++) {
+        int bd = i ? CORE_BDS + (int) i - 1 : CORE_BD_Y;
+        desc->next = i + 1 < slices ? CORE_BDS + (int) i : -1;
+        many_units(i ? later : first, rows, desc);
+        flow_core_bd(&d->flow, at, bd, desc);
+        desc->address = MM_MANY_BLOCKS + (first - later) * 4 * MANY_UNIT * MM_TILE;
+    }
+}
+
+// Of q4_0 that becomes block floats: units that stand as far apart as those of 64 rows.
+static void made_bd(const struct mm_plan * p, struct array_bd * desc) {
+    desc->address = MM_Y + MM_MADE_RAW;
+    many_units(mm_many_units(p), (uint32_t) (p->y_groups * p->t->y_group), desc);
+}
+
 void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
     const struct mm_plan * p = &d->plan;
     struct array_bd desc = core_bd(p->t, p->x_groups, p->y_groups, p->x_raw, bd);
-    if (p->many && bd == CORE_BD_Y) { // one place, for which both empty ones are wanted
-        uint32_t rows = (uint32_t) (p->y_groups * p->t->y_group);
-        desc.address = MM_MANY_BLOCKS;
-        desc.acquire_value = -mm_lock_init[MM_LOCK_Y_EMPTY];
-        desc.iterations = 0;
-        desc.iteration_step = 0;
-        desc.words = MANY_UNITS * rows * MANY_UNIT;
-        desc.wrap[0] = rows * MANY_UNIT;
-        desc.step[0] = 1;
-        desc.step[1] = MM_TILE * MANY_UNIT;
-    } else if (mm_is_made(p) && bd == CORE_BD_Y) {
-        made_bd((uint32_t) (p->y_groups * p->t->y_group), &desc);
+    if (p->many && bd == CORE_BD_Y) {
+        write_many(d, at, &desc);
+        return;
+    }
+    if (mm_is_made(p) && bd == CORE_BD_Y) {
+        made_bd(p, &desc);
     } else if (p->block_bytes && !p->t->stored &&
                bd == CORE_BD_Y) { // words stand as far apart as those of 64 rows
         uint32_t rows = (uint32_t) (p->y_groups * p->t->y_group);
@@ -133,12 +159,14 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
                                  .k = p->k,
                                  .blocks = p->blocks,
                                  .paired = p->panel.pair != 0,
-                                 .many = p->many},
+                                 .many = p->many,
+                                 .turns = mm_by_turns_of(p)},
               params);
     txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params,
-                    task                                  ? (uint32_t) vector_params(p)
-                    : p->t->stored                        ? MM_PARAM_TASK + 1
-                    : p->t->shared                        ? MM_PARAM_TASK
-                    : p->is_vector || !mm_has_tasks(p->t) ? MM_PARAM_X_TRIPS
-                                                          : MM_PARAM_MANY + 1);
+                    task                                       ? (uint32_t) vector_params(p)
+                    : p->t->stored                             ? MM_PARAM_TASK + 1
+                    : p->t->shared                             ? MM_PARAM_TASK
+                    : p->is_vector || !mm_has_tasks(p->t)      ? MM_PARAM_X_TRIPS
+                    : p->many && !mm_beside_numbers(p->blocks) ? MM_PARAM_TASK + 1
+                                                               : MM_PARAM_MANY + 1);
 }

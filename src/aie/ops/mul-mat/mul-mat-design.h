@@ -34,9 +34,23 @@ enum {
 // Descriptors of a core; those of other kernels on the same PDI are behind them.
 enum { CORE_BD_Y, CORE_BD_X, CORE_BD_C, CORE_BDS };
 
-// Gemm: slices of q4_0 come to cores as pairs of words, which begin a word before the slice, so
-// that its second block begins with a pair (aie2-quant-gemm.c).
-enum { MANY_UNIT = 2, MANY_UNITS = 5 };
+// Gemm: blocks come to cores as units, pairs of words. Those of a slice begin a word before it
+// where its second block would else begin in a pair's middle (aie2-quant-gemm.c). Blocks that are
+// longer come as they are, first those that stay and a slice's, then those of the others, which
+// follow each other in one place (aie2-quant-long.c).
+enum { MANY_UNIT = 2 };
+// Of q6_K a half of a block, 128 numbers: their lower bits, their upper ones, scales, and the word
+// that has d.
+enum { MANY_HALF_LOWER = 8, MANY_HALF_UPPER = 4, MANY_HALF_UNITS = 14 };
+static inline bool mm_many_before(const struct mm_plan * p) {
+    return p->block_k <= 32;
+}
+static inline uint32_t mm_many_units(const struct mm_plan * p) { // that come at once
+    return mm_by_halves(p) ? MANY_HALF_UNITS : (mm_slice_words(p) + mm_many_before(p)) / MANY_UNIT;
+}
+static inline uint32_t mm_many_later(const struct mm_plan * p) { // of each further slice
+    return mm_is_long(p) && !mm_by_halves(p) ? (uint32_t) mm_slice_k(p->t) / 2 / 8 : 0;
+}
 
 // Descriptors of one memtile or shim that are still to be written.
 struct sheet {
@@ -88,6 +102,8 @@ void mm_send_words(const struct mm_plan * p, struct array_bd * out, uint32_t row
 void mm_end_x(const struct design * d, int col);
 // Where a core makes two tiles at a time: how many of its tiles a memtile has room for.
 void mm_set_tiles(const struct design * d, int col, uint32_t n);
+// Where blocks go out by pairs of them: tokens of the lock that says that a chunk may come.
+void mm_set_pairs(const struct design * d, int col, bool begins);
 // Gemm whose x comes and is held more than once: tokens of the lock that says that it may come.
 void mm_set_held(const struct design * d, int col, uint32_t n);
 

@@ -68,6 +68,16 @@ static const int by_gemm[KERNEL_BLOCKS] = {
 };
 enum { BY_GEMM_FOUR = 328 };
 
+// Gemm where a slice becomes bf16 before it is multiplied (gemm_takes_blocks): what that takes, and
+// the next one's way where there is one place for them.
+static const int by_many[KERNEL_BLOCKS] = {
+    [KERNEL_Q4_0] = 900,
+    [KERNEL_Q8_0] = 1900,
+    [KERNEL_Q4_K] = 1100,
+    [KERNEL_Q6_K] = 2450,
+};
+enum { BY_TURNS = 1350 }; // of q8_0, where there are two
+
 static int64_t few_slice(const struct kernel_spec * spec, const struct mm_plan * p) {
     const struct slice * s =
         p->blocks == KERNEL_BLOCKS ? &plain[spec->arch] : &blocks[spec->arch][p->blocks];
@@ -93,7 +103,9 @@ static int64_t gemm_slice(const struct kernel_spec * spec, const struct mm_plan 
                (p->t->shared ? trips * SHARED_TRIP + made * SHARED_ROW
                              : trips * p->t->trip_bundles);
     }
-    return (p->block_bytes ? t->gemm_blocks : 0) +
+    return (!p->block_bytes     ? 0
+            : mm_by_turns_of(p) ? BY_TURNS
+                                : by_many[p->blocks]) +
            mm_tiles_each(p) * (t->gemm_slice + rows * t->gemm_row);
 }
 

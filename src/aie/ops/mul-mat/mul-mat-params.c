@@ -167,7 +167,12 @@ static void trips_params(const struct mm_type * t, const struct mm_shape * s,
                           : t->shared ? y_rows * mm_slice_k(t) / MM_SHARED_TRIP
                           : s->y_raw  ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP
                                       : 0;
-    p[MM_PARAM_TASK] = t->stored && w->blocks ? s->y_groups : 0;
+    p[MM_PARAM_TASK] = t->stored && w->blocks                    ? s->y_groups
+                       : !s->many || s->many >= MM_MANY_CONVERTS ? 0
+                       : s->blocks == KERNEL_Q4_K                ? MM_KIND_Q4_K
+                       : s->blocks == KERNEL_Q6_K                ? MM_KIND_Q6_K
+                       : s->turns                                ? MM_KIND_Q8_0 | MM_KIND_TURNS
+                                                                 : MM_KIND_Q8_0;
     p[MM_PARAM_ROWS] = y_rows * 4 / QUANT_VECTOR;
     p[MM_PARAM_PAIRS] = w->apart ? 0 : t->slice_blocks;
 }

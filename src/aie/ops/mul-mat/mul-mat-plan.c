@@ -527,8 +527,9 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     p->is_vector = p->n <= mm_few_rows(p->t, kind, p->x_raw) && !p->t->shared;
     p->beside = p->is_vector ? batches_beside(spec, columns) : 1;
     p->columns = p->is_vector ? vector_columns(p, columns) : columns;
+    const bool takes_many = blocks && mm_takes_many(p->t, kind, p->panel.pair != 0);
     p->wide = blocks && !p->is_vector && !p->t->shared && !mm_by_planes(kind) &&
-              (p->x_raw || !mm_takes_many(p->t, kind));
+              (p->x_raw || !takes_many);
     if (p->wide && p->t->gemm_by_blocks && p->x_raw) {
         return error_set(err, ST_UNSUPPORTED,
                          "more than %d rows of b are taken as bf16 where a is blocks", MM_FEW_ROWS);
@@ -546,8 +547,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     plan_m(p);
     p->x_stays = may_stay(p, spec);
     st = plan_k(p, spec, err);
-    bool takes =
-        p->t->stored || mm_is_few(p) || (p->many && !p->x_raw && mm_takes_many(p->t, kind));
+    bool takes = p->t->stored || mm_is_few(p) || (p->many && !p->x_raw && takes_many);
     if ((p->x_raw || p->y_raw || p->block_bytes) && (st != ST_OK || !takes)) {
         return error_set(err, ST_UNSUPPORTED,
                          "f32, f16 and some blocks are made bf16 in products of up to %d "

@@ -160,8 +160,17 @@ static inline bool mm_is_few(const struct mm_plan * p) {
 }
 
 // Of quantized blocks: slices that come to a core at once, and words of them of a row.
+static inline bool mm_by_halves(const struct mm_plan * p) { // gemm: of blocks of q6_K
+    return p->many && p->blocks == KERNEL_Q6_K;
+}
+// Gemm: whether blocks have two places in a core, which takes a tile of half the size for a second
+// one, and as many slices of all tiles for either.
+static inline bool mm_by_turns_of(const struct mm_plan * p) {
+    return p->many == 1 && p->blocks == KERNEL_Q8_0 && p->slices % 2 == 0 &&
+           p->x_groups * p->t->x_group <= MM_SHORT_ROWS;
+}
 static inline uint32_t mm_slices_at_once(const struct mm_plan * p) {
-    return p->block_bytes ? (uint32_t) (p->once_k / mm_slice_k(p->t)) : 1;
+    return mm_by_halves(p) ? 2 : p->block_bytes ? (uint32_t) (p->once_k / mm_slice_k(p->t)) : 1;
 }
 static inline bool mm_is_long(const struct mm_plan * p) {
     return p->block_bytes && p->once_k > mm_slice_k(p->t);

@@ -33,9 +33,10 @@ struct mm_writer {
     bool planes;            // its blocks are those of ops/blocks
     bool has_tasks;         // of gemm: what `many` says
     bool takes_blocks;      // of gemm: slices of y are blocks, and nothing else
+    bool takes_kinds;       // so they are, of the kinds of enum mm_kind
     int f16_loop, f32_loop; // labels: the loops that CONVERT has from here
     int ways[WAYS];         // labels
-    struct asm_reg number, many;
+    struct asm_reg number, many, kind;
 };
 
 // ---- small ones ----

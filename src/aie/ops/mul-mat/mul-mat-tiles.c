@@ -135,7 +135,7 @@ void mm_send_words(const struct mm_plan * p, struct array_bd * out, uint32_t row
     out->words = slices * words * rows;
 }
 
-// Slices of q4_0 for gemm.
+// Blocks for gemm.
 static void send_pairs(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
                        uint32_t row_words, uint32_t slices) {
     out->step[0] = 1;
@@ -143,10 +143,10 @@ static void send_pairs(const struct mm_plan * p, struct array_bd * out, uint32_t
     out->step[1] = row_words;
     out->wrap[1] = rows;
     out->step[2] = MANY_UNIT;
-    out->wrap[2] = MANY_UNITS;
+    out->wrap[2] = mm_many_units(p);
     out->step[3] = mm_slice_words(p);
-    out->address -= 4 * (MANY_UNIT - 1);
-    out->words = slices * MANY_UNITS * rows * MANY_UNIT;
+    out->address -= mm_many_before(p) ? 4 * (MANY_UNIT - 1) : 0;
+    out->words = slices * mm_many_units(p) * rows * MANY_UNIT;
 }
 
 // Stored block floats: a group of rows has its slices one behind the other, and goes out slice by
@@ -203,6 +203,62 @@ static void write_turns(const struct design * d, int channel, const struct rows 
                                .iteration_step = buffer};
         send_blocks(&out, block, r->sent, 0, words, blocks, 0, (uint32_t) p->x_rows * words);
         mem_bd(d, at, &out);
+    }
+}
+
+// Gemm with blocks of q6_K, in panels. A chunk is pairs of blocks, of which d and d' are one word
+// between both: it lies pair by pair, and goes out so, half a block after the other.
+static uint32_t pairs_of(const struct mm_plan * p) {
+    return p->y.chunk_k / (uint32_t) p->cut_k;
+}
+
+static void write_halves(const struct design * d, int channel, const struct rows * r) {
+    enum { BLOCK = 53, LOWER = 32, SCALES = 48, D = 52, PARTS = 4, HALVES = 4 }; // words
+    const struct mm_plan * p = &d->plan;
+    const uint32_t pairs = pairs_of(p), pair = mm_chunk_bytes(p, (uint32_t) p->cut_k) / 4;
+    const int empty = d->ways->locks + LOCK_IN_EMPTY + 2 * channel, full = empty + 1;
+    struct array_bd in = {.address = r->address,
+                          .words = r->rows * pairs * pair,
+                          .next = -1,
+                          .acquire = empty,
+                          .acquire_value = -(int) pairs,
+                          .release = full,
+                          .release_value = (int) pairs,
+                          .wrap = {pair, pairs},
+                          .step = {1, r->sent * pair, pair},
+                          .iterations = 2,
+                          .iteration_step = pairs * r->sent * pair};
+    mem_bd(d, half(channel) + bd_in(d, channel), &in);
+    for (uint32_t i = 0; i < HALVES * PARTS; i++) {
+        const uint32_t of = i / PARTS % 2, part = i % PARTS, block = i / PARTS / 2 * BLOCK;
+        const uint32_t units = part == 0 ? MANY_HALF_LOWER : part == 1 ? MANY_HALF_UPPER : 1;
+        const uint32_t word = part == 0   ? block + of * MANY_HALF_LOWER * MANY_UNIT
+                              : part == 1 ? block + LOWER + of * MANY_HALF_UPPER * MANY_UNIT
+                              : part == 2 ? block + SCALES + of * MANY_UNIT
+                                          : D;
+        const bool last = i + 1 == HALVES * PARTS;
+        const int at = half(channel) + bd_out(d, channel) + (int) i;
+        struct array_bd out = {.address = r->address + 4 * word,
+                               .words = units * r->sent * MANY_UNIT,
+                               .next = last ? -1 : at + 1,
+                               .acquire = i == 0 ? full : -1,
+                               .acquire_value = -1,
+                               .release = last ? empty : -1,
+                               .release_value = 1,
+                               .wrap = {MANY_UNIT, r->sent},
+                               .step = {1, pair, MANY_UNIT},
+                               .iterations = 2 * pairs,
+                               .iteration_step = r->sent * pair};
+        mem_bd(d, at, &out);
+    }
+}
+
+void mm_set_pairs(const struct design * d, int col, bool begins) {
+    const uint32_t pairs = mm_by_halves(&d->plan) ? pairs_of(&d->plan) : 1;
+    if (pairs > 1 && mm_plan_brings_y(&d->plan, col)) {
+        uint32_t lock = (uint32_t) (d->ways->locks + LOCK_IN_EMPTY + 2 * MEM_IN);
+        txn_write(d->flow.t, image_addr(col, ARRAY_ROW_MEM, MEM_LOCK + 0x10 * lock),
+                  begins ? 2 * pairs : mm_mem_lock_init[LOCK_IN_EMPTY]);
     }
 }
 
@@ -435,7 +491,8 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
         write_tiles(d, tiles);
     } else {
         if (mm_plan_brings_y(p, col)) {
-            write_chunks(d, MEM_IN, &y);
+            mm_set_pairs(d, col, true);
+            (mm_by_halves(p) ? write_halves : write_chunks)(d, MEM_IN, &y);
         }
         if (p->x_held) {
             mm_set_held(d, col, (uint32_t) p->x_held - 1);
@@ -521,7 +578,7 @@ void mm_push_memtile(const struct design * d, int col, const struct group * g, b
     if (brings_y) {
         mm_push_pair(d, at, MEM_MM2S_QUEUE + 8 * (uint32_t) w->out,
                      (const int[]){half(w->out) + bd_out(d, w->out), half(w->out + 1) + x_out},
-                     (const int64_t[]){y, second});
+                     (const int64_t[]){mm_by_halves(p) ? y * pairs_of(p) : y, second});
     } else {
         push_mem(d, col, false, w->out + 1, x_out, second);
     }

@@ -48,7 +48,7 @@ static void release(struct mm_writer * w, int lock) {
 
 // Whether constants have no registers of their own, for there is much else in the program.
 static bool has_no_constants(const struct mm_writer * w) {
-    return w->converts || w->unpacks || w->takes_blocks || w->t->stored;
+    return w->converts || w->unpacks || w->takes_blocks || w->takes_kinds || w->t->stored;
 }
 
 // Whether what makes slices of y wants the register of `many`.
@@ -111,6 +111,9 @@ static void read_parameters(struct mm_writer * w) {
     if (w->has_tasks) {
         emit_load_scalar(p, 0, LANE_32, A_REG(w->many), at, 4 * MM_PARAM_MANY - middle);
     }
+    if (w->takes_kinds) {
+        emit_load_scalar(p, 0, LANE_32, A_REG(w->kind), at, 4 * MM_PARAM_TASK - middle);
+    }
     struct mm_offsets o = w->machine->offsets(w->t);
     mw_set(w, w->x, mw_address(w, MM_X + o.x));
     mw_set(w, w->y, mw_address(w, MM_Y + o.y));
@@ -149,6 +152,9 @@ static void take_registers(struct mm_writer * w) {
     }
     if (w->has_tasks) {
         w->many = asm_global(w->p, ASM_R);
+    }
+    if (w->takes_kinds) {
+        w->kind = asm_global(w->p, ASM_R);
     }
     w->machine->begin(&w->block, w->p, w->t);
     w->block.small = w->converts;
@@ -259,6 +265,58 @@ static void flip_tile(struct mm_writer * w, bool is_done) {
     emit_alu(p, AIE_BASIC_XOR, w->c, w->c, other);
 }
 
+// A slice of y from blocks to bf16.
+static void make_slice(struct mm_writer * w) {
+    struct asm_program * p = w->p;
+    struct mm_block * b = &w->block;
+    struct quant q = {.p = p,
+                      .number = w->number,
+                      .left = w->left,
+                      .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
+    if (!w->takes_kinds) {
+        many_slice(&q);
+        return;
+    }
+    int bytes = asm_label_new(p), done = asm_label_new(p);
+    mw_set(w, w->number, MM_KIND_TURNS - 1);
+    emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->kind);
+    asm_jump_if_zero(p, w->number, bytes);
+    many_long_slice(&q, w->kind);
+    asm_jump(p, done);
+    asm_label(p, bytes);
+    many_bytes_slice(&q, w->kind);
+    asm_label(p, done);
+}
+
+static void give_blocks(struct mm_writer * w) {
+    mw_set(w, w->number, mm_lock_init[MM_LOCK_Y_EMPTY]);
+    if (w->takes_kinds) { // one, where there are two places
+        struct asm_reg down = asm_local(w->p, ASM_R), turns = asm_local(w->p, ASM_R);
+        mw_set(w, down, -MM_KIND_TURNS_BIT);
+        emit_alu(w->p, AIE_BASIC_SHIFT, turns, w->kind, down);
+        emit_alu(w->p, AIE_BASIC_SUB, w->number, w->number, turns);
+    }
+    asm_lock_release(w->p, asm_target(w->p)->own_locks + MM_LOCK_Y_EMPTY, w->number);
+}
+
+// Two slices of q6_K come together: of these goes to the label with the first, or with the second.
+static void jump_if_half(struct mm_writer * w, int left, int label) {
+    struct asm_program * p = w->p;
+    struct asm_reg down = asm_local(p, ASM_R), half = asm_local(p, ASM_R);
+    _Static_assert(MM_KIND_Q6_K == 2 && MM_KIND_Q4_K < 2, "its bit is none of the others'");
+    mw_set(w, down, -1);
+    emit_alu(p, AIE_BASIC_SHIFT, half, w->kind, down);
+    emit_alu(p, AIE_BASIC_AND, half, half, w->one);
+    if (left) {
+        emit_alu(p, AIE_BASIC_AND, w->number, half, w->left);
+    } else {
+        struct asm_reg more = asm_local(p, ASM_R);
+        emit_add_small(p, more, w->left, 1);
+        emit_alu(p, AIE_BASIC_AND, w->number, half, more);
+    }
+    asm_jump_if_nonzero(p, w->number, label);
+}
+
 // Tiles of slices of y that come as blocks; then goes to the label. Each becomes bf16 once for all
 // tiles that stand in the core, whose slices of x follow each other. The next one may come as soon
 // as it has: there is one place for them, for which the DMA wants both empty ones. A tile's buffer
@@ -268,17 +326,24 @@ static void multiply_many(struct mm_writer * w, int end) {
     struct mm_block * b = &w->block;
     int tile = asm_label_new(p), slice = asm_label_new(p), next = asm_label_new(p);
     int taken = asm_label_new(p), given = asm_label_new(p);
-    struct quant q = {.p = p,
-                      .number = w->number,
-                      .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
     asm_label(p, tile);
     mw_copy(w, w->left, w->slices);
     mw_set(w, b->first, first_config(w));
     asm_label(p, slice);
-    acquire(w, MM_LOCK_Y_FULL);
-    many_slice(&q);
-    mw_set(w, w->number, mm_lock_init[MM_LOCK_Y_EMPTY]);
-    asm_lock_release(p, asm_target(p)->own_locks + MM_LOCK_Y_EMPTY, w->number);
+    if (w->takes_kinds) {
+        int has_come = asm_label_new(p), stays = asm_label_new(p);
+        jump_if_half(w, 1, has_come);
+        acquire(w, MM_LOCK_Y_FULL);
+        asm_label(p, has_come);
+        make_slice(w);
+        jump_if_half(w, 0, stays);
+        give_blocks(w);
+        asm_label(p, stays);
+    } else {
+        acquire(w, MM_LOCK_Y_FULL);
+        make_slice(w);
+        give_blocks(w);
+    }
     mw_copy(w, w->number, w->many);
     asm_label(p, next);
     struct asm_reg is_first = asm_global(p, ASM_R);
@@ -480,6 +545,13 @@ static void multiply(struct mm_writer * w, int end) {
     }
 }
 
+// The same where all tiles are of several, or one of these, and y comes as blocks.
+static void multiply_blocks(struct mm_writer * w, int end) {
+    release(w, MM_LOCK_X_FULL);
+    read_parameters(w);
+    other_tasks(w, asm_label_new(w->p), end);
+}
+
 // For what makes numbers bf16.
 static void round_to_even(struct mm_writer * w) {
     struct asm_reg mode = asm_local(w->p, ASM_R);
@@ -496,7 +568,7 @@ static void write_program(struct mm_writer * w) {
     take_registers(w);
     asm_label(w->p, wait);
     acquire(w, MM_LOCK_X_FULL); // the parameters came before it
-    multiply(w, wait);
+    (w->takes_kinds ? multiply_blocks : multiply)(w, wait);
 }
 
 // A run of CONVERT on the registers of products, and with their loop for f16.
@@ -572,7 +644,8 @@ static enum status write_with(enum aie_arch arch, const struct mm_type * t, enum
                           .converts = task == TASK_CONVERT,
                           .unpacks = task == TASK_UNPACK,
                           .planes = planes,
-                          .takes_blocks = task == TASK_BLOCKS,
+                          .takes_blocks = task == TASK_BLOCKS && t->gemm_by_blocks,
+                          .takes_kinds = task == TASK_BLOCKS && t->gemm_takes_blocks,
                           .has_tasks =
                               task == TASK_BLOCKS || (task == TASK_MULTIPLY && mm_has_tasks(t))};
     if (!w.machine) {

@@ -108,9 +108,14 @@ static inline bool mm_by_columns(const struct mm_type * t, enum kernel_blocks bl
 static inline bool mm_has_tasks(const struct mm_type * t) {
     return t->in == DTYPE_BF16 && (!t->shared || t->stored);
 }
-// Whether products of many rows of b take y as such blocks.
-static inline bool mm_takes_many(const struct mm_type * t, enum kernel_blocks blocks) {
-    return t->gemm_takes_blocks && kernel_block(blocks)->gemm;
+// Whether products of many rows of b take y as such blocks; and whether the program of these is
+// that of numbers, else it is one of quantized blocks alone.
+static inline bool mm_takes_many(const struct mm_type * t, enum kernel_blocks blocks, bool paired) {
+    const bool whole = kernel_block_bytes(blocks) % 4 == 0 || kernel_block(blocks)->scale == 0;
+    return t->gemm_takes_blocks && kernel_block(blocks)->gemm && (paired || whole);
+}
+static inline bool mm_beside_numbers(enum kernel_blocks blocks) {
+    return blocks == KERNEL_Q4_0;
 }
 // Whether gemm has a program of its own for such blocks, which multiplies b as bf16.
 static inline bool mm_by_gemm(const struct mm_type * t, enum kernel_blocks blocks) {
@@ -177,8 +182,14 @@ enum { MM_LONG_HEADER = 16 * MM_TILE }; // of those with d first, before their n
 // See aie2-quant-gemm.c.
 enum {
     MM_MANY_BLOCKS = 0xa000,
-    MM_MANY_SPREAD = 0xb800, // [four rows][block]: scales in bf16, each twice
+    MM_MANY_BLOCKS_EVEN = 0x2000, // where tiles leave room for a second place: of even slices
+    MM_MANY_OTHER_BIT = 15,       // from one to the other
+    MM_MANY_SPREAD = 0xb800,      // [four rows][block]: scales in bf16, each twice
+    MM_MANY_TABLE = 0xb800,       // of blocks that are longer than a slice: see aie2-quant-long.c
 };
+// Which blocks these are, in MM_PARAM_TASK, where a program takes several kinds.
+enum mm_kind { MM_KIND_Q8_0, MM_KIND_Q4_K, MM_KIND_Q6_K, MM_KINDS };
+enum { MM_KIND_TURNS_BIT = 2, MM_KIND_TURNS = 1 << MM_KIND_TURNS_BIT }; // two places by turns
 // Where blocks become bf16 and nothing is multiplied: numbers, [k / 2][64 rows][2], at MM_Y; pong
 // is that ^ this one. All else is as it is in gemv.
 enum { MM_UNPACKED_OTHER = 0x6000 };
@@ -220,7 +231,8 @@ enum {
                       // do so
     MM_PARAM_Y_TRIPS, // of stored block floats x's
     MM_PARAM_TASK,   // an enum mm_task; in a product the core's own; of stored block floats: eights
-                     // of rows of y that come as blocks, 0: as such floats
+                     // of rows of y that come as blocks, 0: as such floats; of many rows an
+                     // enum mm_kind
     MM_PARAM_BITS,   // of quantized numbers; 0: y is none
     MM_PARAM_LATER,  // of long blocks: slices of one, less one; else 0
     MM_PARAM_PASSES, // of those that are multiplied as they are unpacked: 1: q4_0, 2: 32 numbers in
@@ -326,7 +338,8 @@ struct mm_shape {
     int64_t k;
     enum kernel_blocks blocks; // of y; KERNEL_BLOCKS: it has none
     bool paired;               // these lie in pairs, see kernel_panel
-    int many; // of gemm: tiles for which a slice of blocks is unpacked, or MM_MANY_UNPACKS
+    int many;   // of gemm: tiles for which a slice of blocks is unpacked, or MM_MANY_UNPACKS
+    bool turns; // and there are two places for these
 };
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]);
 
@@ -339,7 +352,8 @@ struct mm_bank_use {
 // planes: of blocks it takes those of mm_by_planes and no others.
 enum status mm_vector_program(enum aie_arch arch, bool planes, struct asm_code * out,
                               struct error * err);
-// Gemm's program in bf16 whose y are blocks (gemm_by_blocks), with its tasks.
+// Gemm's program in bf16 whose y are blocks, with its tasks: as gemv's are where it multiplies as
+// gemv does (gemm_by_blocks), else of the kinds of enum mm_kind (gemm_takes_blocks).
 enum status mm_blocks_program(enum aie_arch arch, struct asm_code * out, struct error * err);
 // The program that makes blocks bf16 and nothing else, on the array of gemm. It goes as gemm's
 // does.

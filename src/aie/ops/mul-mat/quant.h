@@ -100,3 +100,7 @@ void columns_sum(struct fused * f);
 // A slice of q4_0 on aie2 from MM_MANY_BLOCKS to bf16 at MM_Y (aie2-quant-gemm.c). Takes `p`,
 // `number` and five of `pointers`.
 void many_slice(struct quant * q);
+// The same of q8_0 (aie2-quant-bytes.c), and of blocks that are longer than a slice, one enum
+// mm_kind or another (aie2-quant-long.c).
+void many_bytes_slice(struct quant * q, struct asm_reg kind);
+void many_long_slice(struct quant * q, struct asm_reg kind);
