@@ -163,7 +163,7 @@ static void settings(void ** state) {
     EXPECT("GGML_HSA_EMULATE=aie2 GGML_HSA_JOIN=foo GGML_HSA_MUL_MAT=fast", "doctor", 0,
            "WARN  environment: GGML_HSA_JOIN=foo is not understood", "it takes 1 or 0",
            "GGML_HSA_MUL_MAT=fast is not understood",
-           "it takes precise, bf16, block or block-lean");
+           "it takes precise, bf16, lanes, block or block-lean");
     EXPECT("GGML_HSA_EMULATE=foo", "info", 0, "aie2 (npu1), aie2p (npu4, npu5, npu6)");
     EXPECT("GGML_HSA_EMULATE=aie2 GGML_BACKEND_PATH=/nonexistent.so", "doctor", 0,
            "WARN  GGML_BACKEND_PATH: ");

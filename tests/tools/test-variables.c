@@ -123,7 +123,7 @@ static void values(void ** state) {
         {"GGML_HSA_JIT_TIMEOUT", "0", "a number from 1 to 86400"},
         {"GGML_HSA_KERNEL_MEMORY", "64m", NULL},
         {"GGML_HSA_KERNEL_MEMORY", "64 MB", "bytes, or with K, M, G, T"},
-        {"GGML_HSA_MUL_MAT", "Precise", "precise, bf16, block or block-lean"},
+        {"GGML_HSA_MUL_MAT", "Precise", "precise, bf16, lanes, block or block-lean"},
         {"GGML_HSA_EMU_CACHES", "true", NULL},
         {"GGML_HSA_EMU_CACHES", "77", NULL},
         {"GGML_HSA_KERNEL_DIR", "anything", NULL},

@@ -24,6 +24,8 @@ static void read_environment(void) {
     const char * value = getenv("GGML_HSA_MUL_MAT");
     if (!value || !*value) {
         asked = MAT_AS_ASKED;
+    } else if (!strcmp(value, "lanes")) {
+        asked = MAT_LANES;
     } else if (!strcmp(value, "bf16")) {
         asked = MAT_ALWAYS_BF16;
     } else if (!strcmp(value, "precise")) {
@@ -33,8 +35,8 @@ static void read_environment(void) {
     } else if (!strcmp(value, "block-lean")) {
         asked = MAT_LEAN;
     } else {
-        log_warn("GGML_HSA_MUL_MAT=%.40s is not known and is ignored: it may be bf16, precise, "
-                 "block or block-lean",
+        log_warn("GGML_HSA_MUL_MAT=%.40s is not known and is ignored: it may be lanes, bf16, "
+                 "precise, block or block-lean",
                  value);
     }
 }
@@ -70,6 +72,11 @@ static bool has_word_rows(const struct view * v) {
         ok &= v->ne[d] == 1 || v->nb[d] % DMA_WORD == 0;
     }
     return ok;
+}
+
+bool mat_is_limited(const struct mat_operand * o) {
+    return o->way == MAT_BY_KERNEL && o->convert.op == KERNEL_OP_CONVERT &&
+           o->convert.params[0] == MAT_HI_STORED;
 }
 
 bool mat_stands(const struct mat_source * s, enum mat_pieces pieces) {

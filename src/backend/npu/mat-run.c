@@ -183,14 +183,18 @@ void mat_forget(struct hsa_stream * s, const void * begin, size_t bytes) {
 static void remember(struct hsa_stream * s, const struct mat_operand * o) {
     if (o->way != MAT_AS_IT_STANDS) {
         s->npu->recent[s->npu->next_recent++ % RECENT_PACKED] =
-            (struct mat_recent){.source = o->source, .pieces = o->pieces, .data = o->packed.data};
+            (struct mat_recent){.source = o->source,
+                                .pieces = o->pieces,
+                                .limited = mat_is_limited(o),
+                                .data = o->packed.data};
     }
 }
 
 static bool recall(const struct hsa_stream * s, struct mat_operand * o) {
     for (int i = 0; i < RECENT_PACKED && o->way != MAT_AS_IT_STANDS; i++) {
         const struct mat_recent * r = &s->npu->recent[i];
-        if (r->data && r->pieces == o->pieces && mat_same_source(&r->source, &o->source)) {
+        if (r->data && r->pieces == o->pieces && r->limited == mat_is_limited(o) &&
+            mat_same_source(&r->source, &o->source)) {
             mat_use(o, &(struct view){.data = r->data});
             return true;
         }

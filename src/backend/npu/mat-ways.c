@@ -238,11 +238,13 @@ static bool may_store(const struct mat_ask * r) {
 
 // Pairs of q4_0, where nothing is to be kept beside them.
 static bool may_make(const struct mat_ask * r) {
+    const enum mat_precision precision = r->world->precision;
     enum kernel_blocks blocks;
-    return mat_by_block_floats(r->world) && r->world->precision == MAT_LEAN &&
-           r->a_pieces == MAT_HI && r->b_pieces == MAT_HI && r->a.panel.pair > 0 &&
-           mat_blocks_of(r->a.view.type, &blocks) && blocks == KERNEL_Q4_0 &&
-           r->a.view.ne[0] % SHARED_SLICE == 0 && r->a.view.ne[1] % SHARED_EIGHT == 0;
+    return (precision == MAT_LEAN || precision == MAT_AS_ASKED) &&
+           aie_target(r->world->arch)->mac_block.m && r->a_pieces == MAT_HI &&
+           r->b_pieces == MAT_HI && r->a.panel.pair > 0 && mat_blocks_of(r->a.view.type, &blocks) &&
+           blocks == KERNEL_Q4_0 && r->a.view.ne[0] % SHARED_SLICE == 0 &&
+           r->a.view.ne[1] % SHARED_EIGHT == 0;
 }
 
 static bool choose_way(const struct mat_ask * r, struct mat_plan * out) {
@@ -268,6 +270,9 @@ static bool choose_way(const struct mat_ask * r, struct mat_plan * out) {
             p.partial = view_contiguous(p.result.kernel.type, p.chunk, NULL);
         }
         place_conversions(r, &p);
+        if (ways[i].layout == MADE && !mat_is_limited(&p.b)) {
+            continue;
+        }
         const struct route_way way = mat_cost(r->world, &p);
         uint64_t cost = mat_cost_at(r->world, &way);
         if (r->world->ways) {

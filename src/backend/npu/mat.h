@@ -86,9 +86,18 @@ void shadow_release(struct shadow * s);
 
 // ---- mat-plan.c: how a product becomes kernels ----
 
+// MAT_AS_ASKED: quantized weights that the cores can make block floats may go so, for ggml's CPU
+// gives their products no more bits of b; all else has bf16, or more. MAT_LANES: all has.
 // MAT_BLOCK: as asked, and where bf16 would do, by block floats if the chip has them. MAT_LEAN: the
 // same, and quantized weights that products take as they are have no second form.
-enum mat_precision { MAT_AS_ASKED, MAT_ALWAYS_BF16, MAT_ALWAYS_PRECISE, MAT_BLOCK, MAT_LEAN };
+enum mat_precision {
+    MAT_AS_ASKED,
+    MAT_LANES,
+    MAT_ALWAYS_BF16,
+    MAT_ALWAYS_PRECISE,
+    MAT_BLOCK,
+    MAT_LEAN,
+};
 
 enum mat_precision mat_precision_asked(void); // by GGML_HSA_MUL_MAT; warns of what it cannot read
 
@@ -139,6 +148,8 @@ struct mat_at { // a dispatch of a plan; zero: the first
     bool add; // the partial sums to those before, by the ADD kernel
 };
 
+// Does CONVERT make large numbers of what is not finite, for block floats have nothing else?
+bool mat_is_limited(const struct mat_operand * o);
 // Can the kernel read it as it stands?
 bool mat_stands(const struct mat_source * s, enum mat_pieces pieces);
 // Is it of quantized blocks that the cores make into numbers? Then no packed form is kept of it.
@@ -181,7 +192,8 @@ struct hsa_stream;
 struct mat_recent {
     struct mat_source source;
     enum mat_pieces pieces;
-    char * data; // NULL: nothing
+    bool limited; // what is not finite became a number
+    char * data;  // NULL: nothing
 };
 
 // The bytes from begin on will be others.

@@ -120,7 +120,7 @@ void at_convert_block(struct at_writer * w) {
     for (int i = 0; i < 3; i++) {
         at_copy(w, w->at[i], w->a);
     }
-    convert_loop(w->p, DTYPE_F16, w->n, w->at[0], w->at[1], w->at[2]);
+    convert_loop(w->p, DTYPE_F16, false, w->n, w->at[0], w->at[1], w->at[2]);
     asm_label(w->p, none);
     asm_jump_pointer(w->p, w->back);
 }

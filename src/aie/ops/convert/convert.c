@@ -25,12 +25,17 @@ enum {
 // f32
 enum { SIGN_AND_EXPONENT = (int) 0xff800000, MIDDLE = 0x00400000 };
 
+// What counts for numbers that are not finite, where they are limited, as bf16: of f32 also what a
+// block floats' mantissa would be rounded up to infinity for, of f16 what its largest number is.
+enum { MOST_F32 = 0x7f00, LEAST_F32 = 0xff00, MOST_F16 = 0x4780 };
+
 enum { MOST_TAKEN = 32 };
 
 struct program {
     struct asm_program * p;
     enum dtype source;
     bool as_integers;                 // f16_integer_trip
+    bool limited;                     // what is not finite becomes a large number
     const struct convert_lent * lent; // whose registers they are; NULL: its own
     struct asm_reg taken[MOST_TAKEN]; // to be given back
     int n_taken;
@@ -44,6 +49,7 @@ struct program {
     struct asm_reg rebias, small, raise; // CM, CM, S
     struct asm_reg lower, bias, beyond;  // S, X, X: of numbers that are rounded as integers
     struct asm_reg exponent, middle;     // X, in 32-bit lanes
+    struct asm_reg most, least;          // X: of f32 that is limited
 };
 
 static int32_t address(const struct program * w, int32_t at) { // by which the core knows it
@@ -141,7 +147,11 @@ static void take_all(struct program * w, const struct constant * constants, size
 // What the loops want.
 static void take_constants(struct program * w) {
     const int32_t add = (int32_t) asm_target(w->p)->add_config;
-    if (w->as_integers) {
+    if (w->limited && w->source == DTYPE_F32) {
+        const struct constant constants[] = {{&w->most, LANES_16, MOST_F32},
+                                             {&w->least, LANES_16, LEAST_F32}};
+        take_all(w, constants, sizeof constants / sizeof constants[0]);
+    } else if (w->as_integers) {
         const struct constant constants[] = {{&w->float_config, SCALAR, add},
                                              {&w->int_config, SCALAR, INT_ADD_CONFIG},
                                              {&w->raise, SHIFT, F16_RAISE},
@@ -151,7 +161,7 @@ static void take_constants(struct program * w) {
                                              {&w->f16_normal, LANES_16, F16_NORMAL},
                                              {&w->sign, LANES_16, F16_SIGN},
                                              {&w->bias, LANES_16, REBIAS},
-                                             {&w->beyond, LANES_16, BEYOND},
+                                             {&w->beyond, LANES_16, w->limited ? MOST_F16 : BEYOND},
                                              {&w->small, WIDE_LOW, F16_SMALLEST}};
         take_all(w, constants, sizeof constants / sizeof constants[0]);
     } else if (w->source == DTYPE_F16) {
@@ -254,6 +264,21 @@ static void f32_trip(struct program * w) {
     }
 }
 
+// The same with limits: in the bits, where negative numbers are the larger unsigned ones.
+static void f32_limited_trip(struct program * w) {
+    struct asm_program * p = w->p;
+    struct asm_reg x = asm_local(p, ASM_X), below = asm_local(p, ASM_X),
+                   within = asm_local(p, ASM_X);
+    for (int half = 0; half < 2; half++) {
+        struct asm_reg bm = asm_local(p, ASM_BM);
+        load_next(w, bm, w->pin);
+        emit_to_bf16(p, asm_half(x, half), bm);
+    }
+    emit_choose(p, LANE_MIN, LANE_16, below, emit_new_mask(p, LANE_16), x, w->most);
+    emit_choose(p, LANE_MIN_UNSIGNED, LANE_16, within, emit_new_mask(p, LANE_16), below, w->least);
+    store(w, within, w->phi, MEM_HI);
+}
+
 // 16 of x - hi, for finite ones.
 static struct asm_reg f32_rest(struct program * w, struct asm_reg x, struct asm_reg hi_half) {
     struct asm_program * p = w->p;
@@ -347,7 +372,7 @@ static void f16_trip(struct program * w, bool pieces) {
 }
 
 // The same where accumulators are few, each for two values: those that are normal are rounded as
-// integers, and only denormal ones as floats. What is no number stays none.
+// integers, and only denormal ones as floats. What is no number stays none, unless it is limited.
 static void f16_integer_trip(struct program * w) {
     struct asm_program * p = w->p;
     struct asm_reg raw = asm_local(p, ASM_X), normal = asm_local(p, ASM_X);
@@ -366,13 +391,15 @@ static void f16_integer_trip(struct program * w) {
     emit_to_bf16(p, small, asm_half(acc[2], 0));
     struct asm_reg number =
         choose(w, is_denormal, vector2(w, LANE_ADD, LANE_16, normal, w->bias), small);
-    struct asm_reg which = emit_new_mask(p, LANE_16);
-    emit_choose(p, LANE_MIN_UNSIGNED, LANE_16, special, which,
-                vector2(w, LANE_ADD, LANE_16, m, w->beyond), w->magnitude);
+    if (!w->limited) {
+        struct asm_reg which = emit_new_mask(p, LANE_16);
+        emit_choose(p, LANE_MIN_UNSIGNED, LANE_16, special, which,
+                    vector2(w, LANE_ADD, LANE_16, m, w->beyond), w->magnitude);
+    }
     struct asm_reg again = asm_local(p, ASM_X);
     load_next(w, again, w->pin2);
     struct asm_reg sign = vector2(w, LANE_AND, LANE_16, again, w->sign);
-    struct asm_reg magnitude = choose(w, finite, special, number);
+    struct asm_reg magnitude = choose(w, finite, w->limited ? w->beyond : special, number);
     store(w, vector2(w, LANE_OR, LANE_16, magnitude, sign), w->phi, MEM_HI);
 }
 
@@ -462,6 +489,8 @@ static void loop(struct program * w, bool pieces) {
         f16_trip(w, pieces);
     } else if (pieces) {
         f32_pieces_trip(w);
+    } else if (w->limited) {
+        f32_limited_trip(w);
     } else {
         f32_trip(w);
     }
@@ -579,18 +608,24 @@ void convert_with(struct asm_program * p, const struct convert_lent * lent, int 
     convert_run(&writer, end);
 }
 
-void convert_loop(struct asm_program * p, enum dtype source, struct asm_reg trips,
+void convert_loop(struct asm_program * p, enum dtype source, bool limited, struct asm_reg trips,
                   struct asm_reg from, struct asm_reg from_again, struct asm_reg to) {
-    struct program writer = {
-        .p = p, .source = source, .trips = trips, .pin = from, .pin2 = from_again, .phi = to};
+    struct program writer = {.p = p,
+                             .source = source,
+                             .limited = limited,
+                             .trips = trips,
+                             .pin = from,
+                             .pin2 = from_again,
+                             .phi = to};
+    bool has_constants = source == DTYPE_F16 || limited;
     writer.as_integers = source == DTYPE_F16 && asm_target(p)->classes[ASM_BM].quarter != AIE_NONE;
-    if (source == DTYPE_F16) { // f32 wants no constants
+    if (has_constants) {
         asm_section(p);
         take_constants(&writer);
     }
     loop(&writer, false);
     give_back(&writer);
-    if (source == DTYPE_F16) {
+    if (has_constants) {
         asm_section(p);
     }
 }

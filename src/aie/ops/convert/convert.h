@@ -100,8 +100,9 @@ struct convert_lent {
 };
 void convert_with(struct asm_program * p, const struct convert_lent * lent, int end);
 // Trips of CV_TRIP numbers to bf16, from where both pointers stand to where the third does, which
-// may be the same place.
-void convert_loop(struct asm_program * p, enum dtype source, struct asm_reg trips,
+// may be the same place. Limited: infinities and NaN become large numbers of their sign, for what
+// takes no others.
+void convert_loop(struct asm_program * p, enum dtype source, bool limited, struct asm_reg trips,
                   struct asm_reg from, struct asm_reg from_again, struct asm_reg to);
 
 // ---- plan: which rows each core takes ----

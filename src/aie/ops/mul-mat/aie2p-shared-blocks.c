@@ -54,7 +54,7 @@ static void scales(struct quant * q) {
         emit_copy(w->p, q->pointers[i], sum_of(w, q->base, RAW));
     }
     emit_set(w->p, q->number, 2 * MM_TILE / CV_TRIP);
-    convert_loop(w->p, DTYPE_F16, q->number, q->pointers[0], q->pointers[1], q->pointers[2]);
+    convert_loop(w->p, DTYPE_F16, true, q->number, q->pointers[0], q->pointers[1], q->pointers[2]);
     quant_end(w);
 }
 

@@ -51,7 +51,7 @@ void mw_convert_x(struct mm_writer * w) {
     if (mw_lends_loop(w)) {
         asm_label(p, w->f32_loop);
     }
-    convert_loop(p, DTYPE_F32, w->number, b->from[0], b->from[1], b->to[0]);
+    convert_loop(p, DTYPE_F32, false, w->number, b->from[0], b->from[1], b->to[0]);
     if (mw_lends_loop(w)) {
         asm_jump_pointer(p, b->to[1]);
     }
@@ -111,7 +111,7 @@ void mw_convert_planes(struct mm_writer * w) {
     asm_label(p, loop);
     mw_set(w, b->x, mw_address(w, MM_PARAMS + 4 * MM_PARAM_Y_TRIPS)); // the other pointers are set
     emit_load_scalar(p, 0, LANE_32, A_REG(w->number), b->x, 0);
-    convert_loop(p, DTYPE_F16, w->number, b->from[0], b->from[1], b->to[0]);
+    convert_loop(p, DTYPE_F16, false, w->number, b->from[0], b->from[1], b->to[0]);
     if (w->converts) {
         mw_read_number(w, MM_PARAM_BITS);
         asm_jump_if_zero(p, w->number, none);
@@ -195,7 +195,7 @@ static void convert_f16(struct mm_writer * w, const struct y_sections * y) {
     if (mw_lends_loop(w)) {
         asm_label(p, w->f16_loop);
     }
-    convert_loop(p, DTYPE_F16, w->number, b->from[0], b->from[1], b->to[0]);
+    convert_loop(p, DTYPE_F16, false, w->number, b->from[0], b->from[1], b->to[0]);
     if (mw_lends_loop(w)) {
         asm_jump_pointer(p, b->to[1]);
         return;

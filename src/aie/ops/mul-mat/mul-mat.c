@@ -209,7 +209,7 @@ static void convert_many(struct mm_writer * w, int end) {
     mw_point_behind(w, b->from[0], w->x, -o.x);
     mw_point_behind(w, b->from[1], w->x, -o.x);
     mw_set(w, w->number, CV_CHUNK / CV_TRIP);
-    convert_loop(p, DTYPE_F32, w->number, b->from[0], b->from[1], b->to[0]);
+    convert_loop(p, DTYPE_F32, w->t->stored, w->number, b->from[0], b->from[1], b->to[0]);
     release(w, MM_LOCK_X_EMPTY);
     release(w, MM_LOCK_C_FULL);
     flip(w, w->x, w->xy_other, MM_XY_OTHER);
