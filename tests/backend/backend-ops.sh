@@ -58,6 +58,7 @@ missing=$(printf '%s\n' "$out" | grep -a 'not supported \[.*HSA0' | grep -a -v C
 printf '%s\n' "$out" | grep -a -E 'FAIL|error|ggml-hsa:' | head -n 40
 printf '%s\n' "$out" | tail -n 5
 if [ "$code" != 0 ]; then
+    printf '%s\n' "$out" | grep -a -A 64 '^steady: '
     exit "$code"
 fi
 if printf '%s\n' "$out" | grep -a -q 'ggml-hsa: HSA0: '; then

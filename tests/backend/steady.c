@@ -9,15 +9,18 @@
 //   zero has few digits left in 32-bit additions: of 60,000 random rows four miss ggml's bound for
 //   MEAN on the array, and a test that fails once in thousands of runs tells nobody anything.
 // - With OPS_WEIGHTS=1 a case's tensors are declared weights, which the device may lay out and keep
-// as
-//   it likes.
+//   as it likes.
+// - A crash says where it was: with two streams it may not come again.
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <ggml-alloc.h>
 #include <ggml-backend.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -87,4 +90,25 @@ unsigned random_device(void * self) {
 // would all begin with the same numbers.
 unsigned hardware_concurrency(void) {
     return 1;
+}
+
+// ---- crashes ----
+
+static void on_crash(int signal) {
+    static const char words[] = "steady: ended by a signal, here:\n";
+    void * frames[64];
+    ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
+    (void) written;
+    backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+    raise(signal); // as it would have been
+}
+
+__attribute__((constructor)) static void watch(void) {
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+    void * frame;
+    backtrace(&frame, 1); // loads what it needs
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction action = {.sa_handler = on_crash, .sa_flags = SA_RESETHAND | SA_NODEFER};
+        sigaction(signals[i], &action, NULL);
+    }
 }
