@@ -207,7 +207,8 @@ static struct terms take_terms(struct writer * w, struct asm_reg is_six) {
         emit_shuffle(p, t.top[i], splat(w, LANE_8, upper[i][0]), other, eights);
     }
     struct asm_reg twelve = asm_local(p, ASM_R);
-    emit_alu(p, AIE_BASIC_ADD, twelve, shifted(w, is_six, 3), shifted(w, is_six, 2));
+    const struct asm_reg four = shifted(w, is_six, 2), eight = shifted(w, is_six, 3);
+    emit_alu(p, AIE_BASIC_ADD, twelve, eight, four);
     emit_copy(p, t.first, sum_of(w, twelve, ZIP_256)); // s and m of half of the groups, or all s
     return t;
 }
@@ -355,8 +356,9 @@ static void numbers(struct quant * q, struct asm_reg trips) {
     emit_set(p, q->pointers[2], address(w, MM_Y));
     asm_label(p, again);
     struct asm_reg at = asm_local(p, ASM_R), slice = slice_number(w);
-    emit_alu(p, AIE_BASIC_ADD, at, shifted(w, masked(w, slice, 1), 10 /* TABLE_ODD */),
-             shifted(w, masked(w, slice, 2), 9 - 1 /* TABLE_SLICE */));
+    const struct asm_reg next = shifted(w, masked(w, slice, 2), 9 - 1 /* TABLE_SLICE */);
+    const struct asm_reg odd = shifted(w, masked(w, slice, 1), 10 /* TABLE_ODD */);
+    emit_alu(p, AIE_BASIC_ADD, at, odd, next);
     emit_copy(p, q->pointers[1], sum_of(w, at, address(w, MM_MANY_TABLE)));
     emit_set(p, q->pointers[0], address(w, HEADER + 2 * PITCH));
     emit_set_small(p, trips, MM_TILE / ROWS);
