@@ -25,8 +25,8 @@ enum {
 // f32
 enum { SIGN_AND_EXPONENT = (int) 0xff800000, MIDDLE = 0x00400000 };
 
-// What counts for numbers that are not finite, where they are limited, as bf16: of f32 also what a
-// block floats' mantissa would be rounded up to infinity for, of f16 what its largest number is.
+// Limits in bf16. Of f32 it is 2^127: a larger number may round up in a block, whose exponent would
+// then be that of infinities. Of f16 it is 2^16, to which its largest number rounds.
 enum { MOST_F32 = 0x7f00, LEAST_F32 = 0xff00, MOST_F16 = 0x4780 };
 
 enum { MOST_TAKEN = 32 };
