@@ -1,15 +1,17 @@
-// bench-ops: the whole op table. How many PDIs all ops and datatypes need, how long each takes to
-// compile, and for every op the modelled cycles per output word and column beside the bound that
-// the streams set (one word per cycle, channel and column).
-#include "bench.h"
-
+// bench-ops [ARCH]: the whole op table, of aie2 or of another architecture. How many PDIs all ops
+// and datatypes need, how long each takes to compile, and for every op the modelled cycles per
+// output word and column beside the bound that the streams set (one word per cycle, channel and
+// column).
 #include "aie/aie.h"
+#include "aie/target/target.h"
 #include "emu/aie/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+static enum aie_arch arch = AIE_ARCH_AIE2;
 
 // Of the processor, not of the wall: compiling waits for nothing.
 static double seconds(void) {
@@ -27,8 +29,7 @@ static bool make_spec(enum kernel_op op, enum dtype t, int64_t n, int64_t rows,
     } results[] = {{t, n, rows}, {t, 1, rows}, {t, 1, 1}, {DTYPE_I32, rows, 1}, {DTYPE_I32, 1, 1}};
     const float one = 1.0f;
     for (size_t r = 0; r < sizeof results / sizeof results[0]; r++) {
-        struct kernel_spec s = {
-            .op = op, .arch = AIE_ARCH_AIE2, .n_inputs = kernel_op_info(op)->n_inputs};
+        struct kernel_spec s = {.op = op, .arch = arch, .n_inputs = kernel_op_info(op)->n_inputs};
         for (; s.n_inputs > 0; s.n_inputs--) { // later inputs may be optional
             for (int i = 0; i < s.n_inputs; i++) {
                 s.inputs[i] = tensor_contiguous(t, (const int64_t[4]){n, rows, 1, 1});
@@ -54,8 +55,16 @@ static void * resolve(void * user, uint64_t addr, uint64_t len, bool write) {
     return (void *) (uintptr_t) addr;
 }
 
-static double cycles_per_word(struct emu_machine * m, const struct kernel_spec * s,
+// On an array of its own: where cores and streams meet in a bank depends on what ran before.
+static double cycles_per_word(const struct emu_clock * clock, const struct kernel_spec * s,
                               const struct kernel_code * code) {
+    const struct emu_config config = {.arch = arch,
+                                      .columns = aie_target(arch)->columns,
+                                      .resolve = resolve,
+                                      .clock = clock,
+                                      .trace_col = -1,
+                                      .trace_row = -1};
+    struct emu_machine * m = NULL;
     struct emu_operand operands[KERNEL_MAX_INPUTS + 1];
     void * data[KERNEL_MAX_INPUTS + 1];
     for (int i = 0; i <= s->n_inputs; i++) {
@@ -68,17 +77,20 @@ static double cycles_per_word(struct emu_machine * m, const struct kernel_spec *
     }
     struct error err = {0};
     double result = -1;
-    if (emu_machine_run(m, code->pdi, code->pdi_size, code->insts, code->n_insts, operands,
+    if (emu_machine_new(&config, &m, &err) == ST_OK &&
+        emu_machine_run(m, code->pdi, code->pdi_size, code->insts, code->n_insts, operands,
                         s->n_inputs + 1, &err) == ST_OK) {
         struct emu_counters c;
         emu_machine_counters(m, &c);
-        result = (double) c.last_cycles / ((double) tensor_bytes(&s->inputs[0]) / 16);
+        result = (double) c.last_cycles /
+                 ((double) tensor_bytes(&s->inputs[0]) / (4 * aie_target(arch)->columns));
     } else {
         fprintf(stderr, "bench-ops: %s: %s\n", kernel_op_name(s->op), err.text);
     }
     for (int i = 0; i <= s->n_inputs; i++) {
         free(data[i]);
     }
+    emu_machine_free(m);
     return result;
 }
 
@@ -93,22 +105,20 @@ static int by_time(const void * a, const void * b) {
 }
 
 int main(int argc, char ** argv) {
-    bench_no_arguments(argc, argv, "bench-ops", "modelled cycles of every op, in a table");
+    if (argc > 2 || (argc == 2 && !kernel_arch_parse(argv[1], &arch))) {
+        bool help = argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
+        fprintf(
+            help ? stdout : stderr,
+            "usage: bench-ops [aie2|aie2p]\n\nMeasures modelled cycles of every op, in a table.\n");
+        return help ? 0 : 2;
+    }
     static struct pdi pdis[256];
     int n_pdis = 0;
     double total = 0;
-    struct emu_config config = {
-        .arch = AIE_ARCH_AIE2, .columns = 4, .resolve = resolve, .trace_col = -1, .trace_row = -1};
     struct emu_clock clocks[2];
-    struct emu_machine * m[2] = {0};
     struct error err = {0};
-    bool ready = emu_clock_parse("ideal", &clocks[0], &err) == ST_OK &&
-                 emu_clock_get(AIE_ARCH_AIE2, &clocks[1], &err) == ST_OK;
-    for (int i = 0; i < 2 && ready; i++) {
-        config.clock = &clocks[i];
-        ready = emu_machine_new(&config, &m[i], &err) == ST_OK;
-    }
-    if (!ready) {
+    if (emu_clock_parse("ideal", &clocks[0], &err) != ST_OK ||
+        emu_clock_get(arch, &clocks[1], &err) != ST_OK) {
         fprintf(stderr, "bench-ops: %s\n", err.text);
         return 1;
     }
@@ -146,13 +156,14 @@ int main(int argc, char ** argv) {
                 pdis[n_pdis++].ms = ms;
                 total += ms;
             }
-            double cycles[2] = {cycles_per_word(m[0], &s, &code), cycles_per_word(m[1], &s, &code)};
+            double cycles[2] = {cycles_per_word(&clocks[0], &s, &code),
+                                cycles_per_word(&clocks[1], &s, &code)};
             kernel_code_free(&code);
             // Near the bound the start of a run would show: a million elements there.
             if (cycles[0] < 5 && make_spec((enum kernel_op) op, (enum dtype) t, 1024, 1024, &s) &&
                 aie_compile(&s, &code, &err) == ST_OK) {
-                cycles[0] = cycles_per_word(m[0], &s, &code);
-                cycles[1] = cycles_per_word(m[1], &s, &code);
+                cycles[0] = cycles_per_word(&clocks[0], &s, &code);
+                cycles[1] = cycles_per_word(&clocks[1], &s, &code);
                 kernel_code_free(&code);
             }
             printf(" %5.2f %5.2f", cycles[0], cycles[1]);
@@ -168,7 +179,5 @@ int main(int argc, char ** argv) {
         printf(" %s %.1f ms", pdis[i].name, pdis[i].ms);
     }
     printf(" (target <= 5 each)\n");
-    emu_machine_free(m[0]);
-    emu_machine_free(m[1]);
     return 0;
 }

@@ -296,8 +296,16 @@ static void test_copies(void ** state) {
         r.hsa_amd_memory_async_copy(vram + 2000, gpu, host + 2000, r.cpu, 1000, 0, NULL, done), 0);
     assert_int_equal(r.hsa_signal_load_scacquire(done), 1);
     assert_memory_equal(look(&r, vram) + 2000, host + 2000, 1000);
+    // One that waits for a signal as well is made after the other's second signal has changed.
+    hsa_signal_t third, later;
+    assert_int_equal(r.hsa_signal_create(1, 0, NULL, &third), 0);
+    assert_int_equal(r.hsa_signal_create(1, 0, NULL, &later), 0);
+    assert_int_equal(
+        r.hsa_amd_memory_async_copy(vram + 3000, gpu, host + 3000, r.cpu, 1000, 1, &third, later),
+        0);
     r.hsa_signal_store_screlease(deps[1], 0);
-    usleep(20000);
+    r.hsa_signal_store_screlease(third, 0);
+    assert_int_equal(gpu_wait(&r, later), 0);
     assert_int_equal(r.hsa_signal_load_scacquire(done), 1);
     assert_int_equal(look(&r, vram)[1], 0);
     r.hsa_signal_store_screlease(deps[0], 0);

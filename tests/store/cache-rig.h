@@ -21,7 +21,9 @@
 struct shared { // between processes
     atomic_int compiles;
     atomic_int hits;
+    atomic_int ready; // processes that wait for go
     atomic_int go;
+    atomic_int done; // processes that have done their rounds
 };
 
 static struct shared * shared;
@@ -209,7 +211,9 @@ static inline int rig_reset(void ** state) {
     setenv("GGML_HSA_KERNEL_CACHE_DIR", cache_dir, 1);
     atomic_store(&shared->compiles, 0);
     atomic_store(&shared->hits, 0);
+    atomic_store(&shared->ready, 0);
     atomic_store(&shared->go, 0);
+    atomic_store(&shared->done, 0);
     compile_ms = 0;
     return 0;
 }

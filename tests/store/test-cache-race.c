@@ -13,8 +13,8 @@
 
 enum { PROCESSES = 16, KEYS = 12 };
 
-static void wait_for_go(void) {
-    while (!atomic_load(&shared->go)) {
+static void wait_for(atomic_int * count, int n) {
+    while (atomic_load(count) < n) {
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
 }
@@ -22,16 +22,19 @@ static void wait_for_go(void) {
 // Runs body in n processes that start together; none may fail.
 static void in_processes(int n, bool (*body)(int index)) {
     pid_t children[PROCESSES];
+    atomic_store(&shared->ready, 0);
+    atomic_store(&shared->go, 0);
     fflush(NULL);
     for (int i = 0; i < n; i++) {
         children[i] = fork();
         if (children[i] == 0) {
-            wait_for_go();
+            atomic_fetch_add(&shared->ready, 1);
+            wait_for(&shared->go, 1);
             bool ok = body(i);
             _exit(ok ? 0 : 1);
         }
     }
-    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); // all have come to the gate
+    wait_for(&shared->ready, n); // all have come to the gate
     atomic_store(&shared->go, 1);
     for (int i = 0; i < n; i++) {
         int status;
@@ -176,7 +179,7 @@ static void test_killed_holder(void ** state) {
         pause();
         _exit(0);
     }
-    wait_for_go();
+    wait_for(&shared->go, 1);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     stop_clock();
@@ -332,12 +335,6 @@ static void test_threads(void ** state) {
 
 // ---- looking on ----
 
-static double seconds_since(const struct timespec * start) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double) (now.tv_sec - start->tv_sec) + (double) (now.tv_nsec - start->tv_nsec) * 1e-9;
-}
-
 static bool count_damaged(void * user, const struct cache_item * item) {
     (void) user;
     if (item->state == CACHE_DAMAGED) {
@@ -347,16 +344,16 @@ static bool count_damaged(void * user, const struct cache_item * item) {
     return true;
 }
 
-// Two make and clear, and the third one reads what is there.
+// Two make and clear, and the third one reads what is there, until both have ended.
+enum { LOOKED_AT = 3, MAKERS = LOOKED_AT - 1, ROUNDS = 80 };
+
 static bool look_on(int index) {
-    struct timespec start;
     struct cache_totals totals;
     bool ok = true;
-    clock_gettime(CLOCK_MONOTONIC, &start);
-    while (ok && seconds_since(&start) < 1) {
+    for (int round = 0; index > 0 ? round < ROUNDS : atomic_load(&shared->done) < MAKERS; round++) {
         struct cache * c = NULL;
         if (index > 0) {
-            ok = get_many(index);
+            ok = ok && get_many(index);
         }
         if (cache_open(false, &c, NULL) == ST_OK) {
             ok = ok && (index > 0 ? cache_clear(c, &totals, NULL)
@@ -365,13 +362,14 @@ static bool look_on(int index) {
             cache_close(c);
         }
     }
+    atomic_fetch_add(&shared->done, index > 0);
     return ok;
 }
 
 static void test_looking_on(void ** state) {
     (void) state;
     compile_ms = 0;
-    in_processes(3, look_on);
+    in_processes(LOOKED_AT, look_on);
     assert_int_equal(atomic_load(&shared->hits), 0); // nothing was damaged
 }
 

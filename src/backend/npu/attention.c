@@ -356,40 +356,50 @@ static enum status refuse(const struct ggml_tensor * node, const char * why, str
     return error_set(err, ST_UNSUPPORTED, "%s: %s", op_label(node), why);
 }
 
-enum status attention_check(struct hsa_device * device, const struct ggml_tensor * node,
-                            struct error * err) {
+// What of its inputs and parameters the kernel does not know; NULL: nothing.
+static const char * unknown(const struct ggml_tensor * node) {
     const struct ggml_tensor * const * src = (const struct ggml_tensor * const *) node->src;
     if (!src[Q] || !src[K] || !src[V] || src[Q]->type != GGML_TYPE_F32 ||
         node->type != GGML_TYPE_F32) {
-        return refuse(node, "queries and results are f32", err);
+        return "queries and results are f32";
     }
     // Its kernel multiplies in bf16. Programs that may choose (llama.cpp with -fa auto) then
     // compute attention by products, which are precise.
     if (mat_precision_asked() == MAT_ALWAYS_PRECISE) {
-        return refuse(node, "GGML_HSA_MUL_MAT=precise, and its kernel multiplies in bf16", err);
+        return "GGML_HSA_MUL_MAT=precise, and its kernel multiplies in bf16";
     }
     for (int i = 0; i < GGML_MAX_SRC; i++) {
         if (src[i] && (i >= INPUTS || src[i]->view_offs % DMA_WORD)) {
-            return refuse(node, "an input that its kernel does not know", err);
+            return "an input that its kernel does not know";
         }
     }
     for (int i = K; i <= V; i++) {
         if (src[i]->type != GGML_TYPE_F32 && !is_halves(src[i]->type) &&
             !ggml_is_quantized(src[i]->type)) {
-            return refuse(node, "keys and values are f32, f16, bf16 or quantized", err);
+            return "keys and values are f32, f16, bf16 or quantized";
         }
     }
     if ((src[MASK] && (src[MASK]->type != GGML_TYPE_F16 || src[MASK]->ne[0] < src[K]->ne[1] ||
                        src[MASK]->ne[1] < src[Q]->ne[1])) ||
         (src[SINKS] && src[SINKS]->type != GGML_TYPE_F32)) {
-        return refuse(node, "masks are f16 and sinks f32", err);
+        return "masks are f16 and sinks f32";
     }
     // No ggml that we know has parameters behind scale, max_bias, cap, precision and a hint about
     // the mask.
     for (size_t i = 5; i < sizeof node->op_params / sizeof node->op_params[0]; i++) {
         if (node->op_params[i]) {
-            return refuse(node, "an op parameter that its kernel does not know", err);
+            return "an op parameter that its kernel does not know";
         }
+    }
+    return NULL;
+}
+
+enum status attention_check(struct hsa_device * device, const struct ggml_tensor * node,
+                            struct error * err) {
+    const struct ggml_tensor * const * src = (const struct ggml_tensor * const *) node->src;
+    const char * not_known = unknown(node);
+    if (not_known) {
+        return refuse(node, not_known, err);
     }
     if (ggml_is_empty(node)) {
         return ST_OK;

@@ -231,7 +231,39 @@ int sem_pack(uint8_t * dst, const uint8_t * src, int lanes, int src_bits, bool i
     return overflow;
 }
 
+// Sixteen bytes, whose halves become bytes, or which become 16 bits.
+typedef uint8_t v16u __attribute__((vector_size(16)));
+
+static inline void put_in_turn(uint8_t * dst, v16u first, v16u second) {
+    v16u low = __builtin_shufflevector(first, second, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
+                                       22, 7, 23);
+    v16u high = __builtin_shufflevector(first, second, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
+                                        14, 30, 15, 31);
+    memcpy(dst, &low, sizeof low);
+    memcpy(dst + sizeof low, &high, sizeof high);
+}
+
+static void unpack_16(uint8_t * dst, const uint8_t * src, int src_bits, bool is_signed) {
+    v16u v;
+    memcpy(&v, src, sizeof v);
+    if (src_bits == 4) {
+        uint8_t sign = is_signed ? 8 : 0;
+        put_in_turn(dst, ((v & 15) ^ sign) - sign, ((v >> 4) ^ sign) - sign);
+    } else {
+        put_in_turn(dst, v, is_signed ? (v16u) (v >= 128) : (v16u){0});
+    }
+}
+
 void sem_unpack(uint8_t * dst, const uint8_t * src, int lanes, int src_bits, bool is_signed) {
+    int bytes = lanes * src_bits / 8;
+    if (src_bits <= 8 && bytes % 16 == 0 && bytes <= 64) { // what programs unpack most
+        uint8_t from[64];
+        memcpy(from, src, (size_t) bytes);
+        for (int i = 0; i < bytes; i += 16) {
+            unpack_16(dst + 2 * i, from + i, src_bits, is_signed);
+        }
+        return;
+    }
     for (int i = 0; i < lanes; i++) {
         lane_put(dst, i, src_bits * 2, lane_get(src, i, src_bits, is_signed));
     }

@@ -234,21 +234,46 @@ static inline void split_bf16(struct bf16_parts * t, const uint16_t * v) {
     }
 }
 
-// One lane by the rule.
-static uint32_t mac_special(uint32_t acc1, uint32_t acc2, const uint16_t * x, const uint16_t * y,
-                            int lane, int layout) {
-    int n = layout == 0 ? 8 : 2;
-    uint16_t vx[MAX_K], vy[MAX_K];
-    for (int k = 0; k < n; k++) {
-        vx[k] = layout == 0 ? x[8 * (lane / 4) + k] : x[16 * k + lane];
-        vy[k] = layout == 0 ? y[4 * k + lane % 4] : y[16 * k + lane];
+// Which of a lane's terms are no numbers, as bits.
+enum { TERM_NAN = 1, TERM_POS_INF = 2, TERM_NEG_INF = 4, BF16_INF = 0x7f80 };
+
+static inline int32_t product_specials(uint16_t x, uint16_t y) {
+    int32_t mx = x & 0x7fff, my = y & 0x7fff;
+    int32_t inf = (mx == BF16_INF) | (my == BF16_INF);
+    int32_t nan = (mx > BF16_INF) | (my > BF16_INF) | (inf & ((mx == 0) | (my == 0)));
+    return nan * TERM_NAN | inf * ((x ^ y) >> 15 ? TERM_NEG_INF : TERM_POS_INF);
+}
+
+static inline int32_t acc_specials(uint32_t v) {
+    uint32_t magnitude = v & ~SIGN;
+    int32_t nan = magnitude > EXPONENT, inf = magnitude == EXPONENT;
+    return nan * TERM_NAN | inf * (v >> 31 ? TERM_NEG_INF : TERM_POS_INF);
+}
+
+// The sums of lanes with such terms, as the rule has them.
+static void mac_special(uint32_t out[LANES], const uint32_t * acc1, const uint32_t * acc2,
+                        const uint16_t * x, const uint16_t * y, int layout) {
+    int32_t has[LANES];
+    for (int i = 0; i < LANES; i++) {
+        has[i] = acc_specials(acc1[i]) | acc_specials(acc2[i]);
     }
-    return sem_bf16_mac(vx, vy, n, acc1, acc2);
+    for (int k = 0; k < (layout == 0 ? 8 : 2); k++) {
+        for (int i = 0; i < LANES; i++) {
+            int ix = layout == 0 ? 8 * (i / 4) + k : 16 * k + i;
+            int iy = layout == 0 ? 4 * k + i % 4 : 16 * k + i;
+            has[i] |= product_specials(x[ix], y[iy]);
+        }
+    }
+    for (int i = 0; i < LANES; i++) {
+        out[i] = apply_specials(out[i], (struct specials){.nan = has[i] & TERM_NAN,
+                                                          .pos_inf = has[i] & TERM_POS_INF,
+                                                          .neg_inf = has[i] & TERM_NEG_INF});
+    }
 }
 
 // Adds the aligned products to the accumulators; layout 0: 4x8 times 8x4, layout 1: lane by lane,
-// two products each. A lane with an infinity or a NaN among its terms goes by the rule: the others
-// do not see it, and padding is full of them.
+// two products each. Infinities and NaN go through the same adder and are looked at behind it, for
+// padding is full of them.
 static void mac_lanes(uint32_t * restrict out, const uint32_t * restrict acc1,
                       const uint32_t * restrict acc2, const uint16_t * x, const uint16_t * y,
                       int layout) {
@@ -296,11 +321,13 @@ static void mac_lanes(uint32_t * restrict out, const uint32_t * restrict acc1,
             sum[i] += align(p[k][i], top[i] - e[k][i]);
         }
     }
+    int32_t any = 0;
     for (int i = 0; i < LANES; i++) {
         out[i] = normalise(sum[i], top[i]);
-        if (special[i]) {
-            out[i] = mac_special(acc1[i], acc2[i], x, y, i, layout);
-        }
+        any |= special[i];
+    }
+    if (any) {
+        mac_special(out, acc1, acc2, x, y, layout);
     }
 }
 

@@ -36,7 +36,9 @@ static const struct {
     [AIE_ARCH_AIE2P] = {92, 26, 892, 0, 0}, // of ops alone nothing is held
 };
 enum { MOST_PROGRAM_BYTES = 16384 }; // program memory
-enum { FRAME_BYTES = 2048 };         // what a further program may have around its loops
+// What a further program may have around its loops, and the loop that every elementwise program
+// has: it moves two words a trip, and aie2p takes twice its bound for it.
+enum { FRAME_BYTES = 2048, FRAME_LOOSE = 1 };
 
 enum { MAX_PROGRAMS = 256, LOOSE_TENTHS = 13 };
 
@@ -330,10 +332,10 @@ static void stays_as_good(void ** state) {
     struct sums s = sum_up();
     print_sums(&s);
     assert_true(s.loops > 0);
-    assert_true(s.loose <= most[every_arch].loose);
-    assert_true(s.largest <= MOST_PROGRAM_BYTES);
     size_t further =
         table.n > most[every_arch].programs ? (size_t) (table.n - most[every_arch].programs) : 0;
+    assert_true((size_t) s.loose <= (size_t) most[every_arch].loose + FRAME_LOOSE * further);
+    assert_true(s.largest <= MOST_PROGRAM_BYTES);
     size_t bytes = most[every_arch].bytes * s.instructions / 100 + FRAME_BYTES * further;
     assert_true(s.bytes <= bytes + bytes / 50); // an op or a type more is not red for it
 }

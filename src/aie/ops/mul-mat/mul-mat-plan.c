@@ -499,14 +499,11 @@ static void stored_panels(struct mm_plan * p) {
     p->panel = (struct kernel_panel){.rows = SHARED_EIGHT, .words = slices * MM_STORED_WORDS};
 }
 
-enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, struct error * err) {
-    enum status st = mm_check(spec, err);
-    if (st != ST_OK) {
-        return st;
-    }
+// What a spec says itself.
+static struct mm_plan plan_of(const struct kernel_spec * spec) {
     bool blocks = spec->op == KERNEL_OP_MUL_MAT_BLOCKS;
     enum kernel_blocks kind = blocks ? kernel_blocks_of(spec) : KERNEL_BLOCKS;
-    *p = (struct mm_plan){
+    return (struct mm_plan){
         .t = mm_type_for(spec),
         .block_bytes = kernel_block_bytes(kind),
         .block_k = kernel_block_k(kind),
@@ -520,33 +517,48 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         .n = spec->output.ne[1],
         .k = spec->inputs[1].ne[0],
     };
+}
+
+// Tiles and chunks, for a program and columns that are chosen.
+static enum status plan_tiles(struct mm_plan * p, const struct kernel_spec * spec,
+                              struct error * err) {
+    plan_n(p);
+    plan_m(p);
+    p->x_stays = may_stay(p, spec);
+    return plan_k(p, spec, err);
+}
+
+enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, struct error * err) {
+    enum status st = mm_check(spec, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    *p = plan_of(spec);
+    bool blocks = spec->op == KERNEL_OP_MUL_MAT_BLOCKS;
     if (p->t->stored && !blocks) {
         stored_panels(p);
     }
     const int columns = ops_columns(spec), gemm_rows = (int) least(MMP_CORE_ROWS_GEMM, columns);
-    p->is_vector = p->n <= mm_few_rows(p->t, kind, p->x_raw) && !p->t->shared;
+    p->is_vector = p->n <= mm_few_rows(p->t, p->blocks, p->x_raw) && !p->t->shared;
     p->beside = p->is_vector ? batches_beside(spec, columns) : 1;
     p->columns = p->is_vector ? vector_columns(p, columns) : columns;
-    const bool takes_many = blocks && mm_takes_many(p->t, kind, p->panel.pair != 0);
-    p->wide = blocks && !p->is_vector && !p->t->shared && !mm_by_planes(kind) &&
+    const bool takes_many = blocks && mm_takes_many(p->t, p->blocks, p->panel.pair != 0);
+    p->wide = blocks && !p->is_vector && !p->t->shared && !mm_by_planes(p->blocks) &&
               (p->x_raw || !takes_many);
     if (p->wide && p->t->gemm_by_blocks && p->x_raw) {
         return error_set(err, ST_UNSUPPORTED,
                          "more than %d rows of b are taken as bf16 where a is blocks", MM_FEW_ROWS);
     }
-    p->fused = blocks && mm_is_few(p) && mm_fuses(p->t, kind);
+    p->fused = blocks && mm_is_few(p) && mm_fuses(p->t, p->blocks);
     if (p->fused) {
         p->t = &mm_aie2_fused;
     }
     p->core_rows = p->is_vector ? MMP_CORE_ROWS_GEMV : gemm_rows;
     if (mm_is_longer(p) && p->is_vector && p->n > MMP_LONGER_N) {
         return error_set(err, ST_UNSUPPORTED, "%s takes up to %d rows of b, not %lld",
-                         kernel_block_name(kind), MMP_LONGER_N, (long long) p->n);
+                         kernel_block_name(p->blocks), MMP_LONGER_N, (long long) p->n);
     }
-    plan_n(p);
-    plan_m(p);
-    p->x_stays = may_stay(p, spec);
-    st = plan_k(p, spec, err);
+    st = plan_tiles(p, spec, err);
     bool takes = p->t->stored || mm_is_few(p) || (p->many && !p->x_raw && takes_many);
     if ((p->x_raw || p->y_raw || p->block_bytes) && (st != ST_OK || !takes)) {
         return error_set(err, ST_UNSUPPORTED,
@@ -559,9 +571,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         p->beside = 1;
         p->columns = columns;
         p->core_rows = gemm_rows;
-        plan_n(p);
-        plan_m(p);
-        st = plan_k(p, spec, err);
+        st = plan_tiles(p, spec, err);
     }
     if (st != ST_OK) {
         return st;
