@@ -252,14 +252,15 @@ static struct outcome compute(ggml_backend_t backend, struct ggml_tensor * build
 }
 
 // By squares, as ggml's own tests do it.
-static void compare(const char * name, const struct outcome * got, const struct outcome * want) {
+static void compare(const char * name, const struct outcome * got, const struct outcome * want,
+                    double most) {
     const float *a = (const void *) got->data, *b = (const void *) want->data;
     double error = 0, size = 0;
     for (size_t i = 0; i < want->result / sizeof *b; i++) {
         error += pow((double) a[i] - b[i], 2);
         size += (double) b[i] * b[i];
     }
-    if (!(error <= 1e-5 * size)) {
+    if (!(error <= most * size)) {
         fail_msg("%s: an error of %g", name, error / size);
     }
 }
@@ -298,7 +299,7 @@ static void as_one(void ** state) {
                 assert_int_equal(separate.launches, c->separate);
                 assert_int_equal(fused.launches, c->fused);
                 struct outcome want = compute(cpu, c->build, p);
-                compare(c->name, &fused, &want);
+                compare(c->name, &fused, &want, 1e-5);
                 free(want.data);
             }
             assert_int_equal(fused.bytes, separate.bytes);
@@ -319,8 +320,6 @@ static void weights_that_differ(void ** state) {
     }
 }
 
-// A graph whose columns change, and a second graph with the same ones: what was made of the columns
-// of the first must not be taken for those of the second.
 static void columns_as_bytes(void ** state) {
     static const struct {
         const char * name;
@@ -337,7 +336,8 @@ static void columns_as_bytes(void ** state) {
         struct outcome got = compute(stream, cases[i].build, p);
         struct outcome want = compute(cpu, cases[i].build, p);
         print_message("%s: %d launches\n", cases[i].name, (int) got.launches);
-        compare(cases[i].name, &got, &want);
+        // Bytes and scales are those of the CPU: what differs is the order of sums.
+        compare(cases[i].name, &got, &want, 1e-11);
         assert_int_equal(got.launches, cases[i].launches);
         free(got.data);
         free(want.data);
