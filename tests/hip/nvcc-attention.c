@@ -116,7 +116,8 @@ static void bench_shape(const char * type, const char * kind, uint32_t rows_of_g
                     .set = bytes,
                     .sets = sets};
     double alone = bench_time(call_attention, &j, 4 * sets);
-    double beside = bench_time_beside(call_attention, &j, 4 * sets); // their parts are not looked at
+    double beside =
+        bench_time_beside(call_attention, &j, 4 * sets); // their parts are not looked at
     j.join = true;
     double took = s.splits > 1 ? bench_time(call_attention, &j, 4 * sets) : alone;
     bench_must(cuMemcpyDtoH(y, dy, n_q * 4), "copy");
