@@ -19,7 +19,7 @@ set_of() {
     case $1 in
     rocr) echo sid rocminfo libhsa-runtime64-1/experimental ;;
     hip5) echo trixie libamdhip64-5 ;;
-    blas5) echo trixie librocblas0 libamdhip64-5 ;;
+    blas5) echo trixie librocblas0 librocblas0-tests libamdhip64-5 ;;
     blas7)
         echo sid librocblas5/experimental libamdhip64-7/experimental libamd-comgr3/experimental \
             libhsa-runtime64-1/experimental libroctx64-4/experimental

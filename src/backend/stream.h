@@ -13,6 +13,11 @@ struct scratch_block {
 
 struct npu_stream; // npu/dispatch.h
 
+struct gpu_bytes { // what a product's columns became, in scratch
+    struct view columns;
+    char * bytes; // NULL: nothing is remembered
+};
+
 struct hsa_stream {
     struct ggml_backend base; // first: ggml's handle is this address
     struct hsa_device * device;
@@ -22,6 +27,7 @@ struct hsa_stream {
     uint32_t row;                    // of the device's profile: the node at hand
     const struct ggml_tensor * node; // at hand, for the names of a trace
     struct npu_stream * npu;         // of a NPU
+    struct gpu_bytes gpu_bytes;      // of a GPU, those that were made last
     int n_blocks;
     struct scratch_block blocks[SCRATCH_BLOCKS];
     unsigned n_resets; // of scratch, which gives everything in it back

@@ -116,6 +116,8 @@ static void bench_shape(const char * type, const char * kind, uint32_t rows_of_g
                     .set = bytes,
                     .sets = sets};
     double alone = bench_time(call_attention, &j, 4 * sets);
+    double beside =
+        bench_time_beside(call_attention, &j, 4 * sets); // their parts are not looked at
     j.join = true;
     double took = s.splits > 1 ? bench_time(call_attention, &j, 4 * sets) : alone;
     bench_must(cuMemcpyDtoH(y, dy, n_q * 4), "copy");
@@ -136,6 +138,9 @@ static void bench_shape(const char * type, const char * kind, uint32_t rows_of_g
                    t.blocks ? 1e-3 : 1e-4);
         printf("%38s %3u splits: %9.2f us; reading as much, and no more: %.2f us\n",
                "without the join of", s.splits, alone * 1e6, bench_read_time(2 * bytes) * 1e6);
+        printf("%46s %d at a time: %9.2f us, %.1f %% of memory; reading: %.2f us\n", "",
+               BENCH_BESIDE, beside * 1e6, 200 * (double) bytes / beside / bench_bandwidth,
+               bench_read_time_beside(2 * bytes) * 1e6);
     }
     cuMemFree(dk), cuMemFree(dv), cuMemFree(dq), cuMemFree(dy), cuMemFree(parts);
     free(k), free(v), free(q), free(y);

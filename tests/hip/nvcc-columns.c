@@ -1,6 +1,7 @@
 // nvcc-columns: products of few columns, whose bound is memory. Beside the time of the node, with
 // its columns made into bytes first, stand the last kernel's alone and that of a kernel that reads
 // as many bytes and does nothing else: what starting and ending cost there is no product's fault.
+// Several at a time, which do not wait for each other, hide that.
 #include "nvcc-rig.h"
 
 #include <math.h>
@@ -120,6 +121,10 @@ static void bench_matvec(const char * type, uint32_t rows, uint32_t inner, uint3
                as_bytes ? 2e-2 : 1e-4);
     printf("%50s %9.2f us; reading as much, and no more: %.2f us\n",
            as_bytes ? "without columns_q8:" : "", alone * 1e6, bench_read_time(size) * 1e6);
+    double beside = bench_time_beside(call_last, &j, 4 * j.sets);
+    printf("%46s %d at a time: %9.2f us, %.1f %% of memory; reading: %.2f us\n", "", BENCH_BESIDE,
+           beside * 1e6, 100 * (double) size / beside / bench_bandwidth,
+           bench_read_time_beside(size) * 1e6);
     cuMemFree(j.first), cuMemFree(j.b), cuMemFree(dy);
     if (j.bytes) {
         cuMemFree(j.bytes);

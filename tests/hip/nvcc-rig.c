@@ -92,18 +92,43 @@ CUdeviceptr bench_fill(size_t floats) {
     return p;
 }
 
-double bench_time(void (*call)(void * user, int turn), void * user, int turns) {
+// Calls go to the streams in turn, which begin and end with bench_stream.
+static CUgraph capture(void (*call)(void * user, int turn), void * user, int turns, int n) {
+    CUstream first = bench_stream, streams[BENCH_BESIDE] = {first};
     CUgraph graph;
+    CUevent event;
+    bench_must(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "event");
+    for (int i = 1; i < n; i++) {
+        bench_must(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING), "stream");
+    }
+    bench_must(cuStreamBeginCapture(first, CU_STREAM_CAPTURE_MODE_RELAXED), "capture");
+    bench_must(cuEventRecord(event, first), "event");
+    for (int i = 1; i < n; i++) {
+        bench_must(cuStreamWaitEvent(streams[i], event, 0), "event");
+    }
+    for (int i = 0; i < turns; i++) {
+        bench_stream = streams[i % n];
+        call(user, i);
+    }
+    bench_stream = first;
+    for (int i = 1; i < n; i++) {
+        bench_must(cuEventRecord(event, streams[i]), "event");
+        bench_must(cuStreamWaitEvent(first, event, 0), "event");
+    }
+    bench_must(cuStreamEndCapture(first, &graph), "capture");
+    for (int i = 1; i < n; i++) {
+        cuStreamDestroy(streams[i]);
+    }
+    cuEventDestroy(event);
+    return graph;
+}
+
+static double time_of(CUgraph graph, int turns) {
     CUgraphExec exec;
     CUevent from, to;
     float ms[REPEATS];
     bench_must(cuEventCreate(&from, 0), "event");
     bench_must(cuEventCreate(&to, 0), "event");
-    bench_must(cuStreamBeginCapture(bench_stream, CU_STREAM_CAPTURE_MODE_RELAXED), "capture");
-    for (int i = 0; i < turns; i++) {
-        call(user, i);
-    }
-    bench_must(cuStreamEndCapture(bench_stream, &graph), "capture");
     bench_must(cuGraphInstantiate(&exec, graph, 0), "graph");
     bench_must(cuGraphLaunch(exec, bench_stream), "graph");
     for (int i = 0; i < REPEATS; i++) {
@@ -123,6 +148,14 @@ double bench_time(void (*call)(void * user, int turn), void * user, int turns) {
     cuEventDestroy(from);
     cuEventDestroy(to);
     return ms[REPEATS / 2] / 1e3 / turns;
+}
+
+double bench_time(void (*call)(void * user, int turn), void * user, int turns) {
+    return time_of(capture(call, user, turns, 1), turns);
+}
+
+double bench_time_beside(void (*call)(void * user, int turn), void * user, int turns) {
+    return time_of(capture(call, user, turns, BENCH_BESIDE), turns);
 }
 
 int bench_sets(size_t size) {
@@ -150,14 +183,22 @@ static void call_read(void * user, int turn) {
     bench_launch("bench_read", &a, sizeof a, 132 * 16, 1, 1, RK_BLOCK);
 }
 
-double bench_read_time(size_t size) {
+static double read_time(size_t size, double (*time)(void (*)(void *, int), void *, int)) {
     struct read_job j = {.size = size & ~(size_t) 15, .sets = bench_sets(size)};
     j.from = bench_room(j.size * (size_t) j.sets);
     j.to = bench_room(132 * 16 * RK_BLOCK * 4);
     bench_must(cuMemsetD32(j.from, 0x3f9d70a4, j.size * (size_t) j.sets / 4), "set");
-    double took = bench_time(call_read, &j, 4 * j.sets);
+    double took = time(call_read, &j, 4 * j.sets);
     cuMemFree(j.from), cuMemFree(j.to);
     return took;
+}
+
+double bench_read_time(size_t size) {
+    return read_time(size, bench_time);
+}
+
+double bench_read_time_beside(size_t size) {
+    return read_time(size, bench_time_beside);
 }
 
 // ---- numbers ----

@@ -29,10 +29,15 @@ CUdeviceptr bench_fill(size_t floats); // of NaN
 
 // Seconds of one of `turns` calls, the median of several times that a graph of all of them ran.
 double bench_time(void (*call)(void * user, int turn), void * user, int turns);
+// The same with BENCH_BESIDE of them under way at a time: what a call takes where the start of one
+// is hidden behind the end of another. Only for calls that write nothing that another one reads.
+enum { BENCH_BESIDE = 4 };
+double bench_time_beside(void (*call)(void * user, int turn), void * user, int turns);
 // How many tensors of that size take turns.
 int bench_sets(size_t size);
 // Seconds that a kernel takes which only reads so many bytes of memory.
 double bench_read_time(size_t size);
+double bench_read_time_beside(size_t size);
 
 uint64_t bench_draw(void);
 float bench_draw_float(void); // in [-1, 1)

@@ -4,9 +4,10 @@
 #
 # Of programs with GoogleTest each case of each suite is run once: for the first of the types, and with the first of
 # the parameters, for which the program lists it. Thrust's programs have a size instead: all of their cases are run,
-# with the smallest one. amd-tests.txt names the libraries, and what an emulated GPU takes too long for; where that is a
-# type, the next one comes first. A line for each program says what came of it, a line for each library and GPU how many
-# programs were tried and how they ended:
+# with the smallest one. rocBLAS has one program with over a million cases; of its quick ones a case of each function and
+# type is run, from about the middle of those that it lists. amd-tests.txt names the libraries, and what an emulated GPU
+# takes too long for; where that is a type, the next one comes first. A line for each program says what came of it, a
+# line for each library and GPU how many programs were tried and how they ended:
 #
 #   passed    each case that was run ended well, or the program itself skips it or calls it a known failure
 #   refused   the program or the runtime says that it cannot be run on this GPU; the reason is a row of the table
@@ -42,17 +43,29 @@ rows() {
             return "^" text "$"
         }
         $1 == verb && ($2 == gpu || $2 == "all") && program ~ pattern($3) {
-            print verb == "leave" ? pattern($4) : $4
+            print verb == "leave" ? pattern($4) : verb == "each" ? pattern($4) " " $5 : $4
         }' "$table"
 }
 
 # first <file with what is left out>: of the list that a program prints, each case of a suite once, as it is first
-# listed, or always where the table says that the program is to be run whole; a line each. A list without suites is a
-# list of cases.
+# listed, or always where the table says that the program is to be run whole, or one of each kind that the table tells
+# apart; a line each. A list without suites is a list of cases.
 first() {
-    awk -v file="$1" -v kind="$kind" -v every="$(rows whole "$gpu" "$name")" '
+    awk -v file="$1" -v kind="$kind" -v every="$(rows whole "$gpu" "$name")" -v each="$(rows each "$gpu" "$name")" '
         BEGIN {
             while ((getline line <file) > 0) left[line] = 1
+            split(each, of, " ")
+        }
+        # Of each kind the one whose number is the greatest power of two, which is never far from the middle.
+        function choose(name, key, n) {
+            if (name !~ of[1]) return
+            key = base (match(name, of[2]) ? substr(name, RSTART, RLENGTH) : "")
+            n = ++met[key]
+            while (n % 2 == 0) n /= 2
+            if (n == 1) chosen[key] = name
+        }
+        END {
+            for (key in chosen) print chosen[key]
         }
         kind == "gtest" && /^[^ ].*\.( |$)/ {
             suite = $1
@@ -65,7 +78,8 @@ first() {
             sub(/\/.*/, "", name)
             if (name ~ /^DISABLED_/) next
             for (pattern in left) if (suite $1 ~ pattern) next
-            if (every != "" || !met[base name]++) print suite $1
+            if (each != "") choose(suite $1)
+            else if (every != "" || !met[base name]++) print suite $1
         }'
 }
 
@@ -146,6 +160,11 @@ of() {
         return 0
     }
     version=$(sed -n "s/^$3 //p" "$set/packages")
+    # A program that looks for its data beside itself looks beside the dynamic linker, which runs it.
+    linker=$(realpath "$set/ld.so")
+    for data in "$set"/usr/share/*/*/test/*.data; do
+        [ ! -e "$data" ] || ln -sf "$data" "${linker%/*}"
+    done
     find "$set/usr/libexec/rocm" -path "*$3/*" -type f -perm -100 -name "${PROGRAMS:-*}" |
         grep -E '/(test_[^/]*|[^/]*-test)$' | sort >"$work/list"
     count=$(wc -l <"$work/list")

@@ -82,6 +82,10 @@ enum status gpu_sort(const struct gpu_call * c, const struct ggml_tensor * node,
                      struct error * err);
 enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * node,
                         struct error * err);
+// Columns that became bytes serve the products that follow, until scratch is given back or somebody
+// writes to them.
+void gpu_bytes_drop(struct hsa_stream * s);
+void gpu_bytes_written(struct hsa_stream * s, const void * begin, size_t bytes);
 enum status gpu_out_prod(const struct gpu_call * c, const struct ggml_tensor * node,
                          struct error * err);
 enum status gpu_mul_mat_id(const struct gpu_call * c, const struct ggml_tensor * node,

@@ -122,31 +122,65 @@ static bool bytes_kernel(const struct ggml_tensor * node, char * out, size_t siz
     return false;
 }
 
-// The columns become bytes first.
-static enum status multiply_bytes(const struct gpu_call * c, const char * kernel, bool direct,
-                                  int64_t batches, struct rk_matmul * args,
-                                  struct gpu_result * result, struct error * err) {
-    uint64_t groups = parts_of(args->n_rows, direct ? RK_ROWS_DIRECT : RK_ROWS);
-    uint32_t group = direct ? RK_DIRECT_GROUP(args->n_inner) : RK_BLOCK;
+void gpu_bytes_drop(struct hsa_stream * s) {
+    s->gpu_bytes.bytes = NULL;
+}
+
+void gpu_bytes_written(struct hsa_stream * s, const void * begin, size_t bytes) {
+    const char *from = begin, *data = s->gpu_bytes.columns.data;
+    if (s->gpu_bytes.bytes && from < data + view_bytes(&s->gpu_bytes.columns) &&
+        data < from + bytes) {
+        gpu_bytes_drop(s);
+    }
+}
+
+static bool same_columns(const struct view * a, const struct view * b) {
+    return a->data == b->data && a->type == b->type && !memcmp(a->ne, b->ne, sizeof a->ne) &&
+           !memcmp(a->nb, b->nb, sizeof a->nb);
+}
+
+// The columns become bytes first, where no product before this one had the same: q, k and v do, and
+// so do a gate and what it is for.
+static enum status make_bytes(const struct gpu_call * c, const struct view * b, int64_t batches,
+                              const struct rk_matmul * args, struct gpu_result * result,
+                              char ** bytes, struct error * err) {
     uint64_t size = (uint64_t) RK_Q8_BYTES((uint64_t) args->n_inner) * args->n_columns;
     uint64_t fours = parts_of(args->n_inner / 4, RK_BLOCK) * RK_BLOCK;
     struct rk_matmul columns = *args;
-    char * bytes = NULL;
-    if (groups > UINT32_MAX / RK_BLOCK || batches > UINT16_MAX ||
-        size * (uint64_t) batches > UINT32_MAX) {
-        return error_set(err, ST_UNSUPPORTED, "MUL_MAT on a GPU: too many elements");
-    }
-    enum status st = more_scratch(c, result, (size_t) size * (size_t) batches, &bytes, err);
     struct gpu_grid make = {.items = {(uint32_t) fours, args->n_columns, (uint32_t) batches},
                             .group = RK_BLOCK};
+    if (size * (uint64_t) batches > UINT32_MAX) {
+        return error_set(err, ST_UNSUPPORTED, "MUL_MAT on a GPU: too many elements");
+    }
+    if (c->stream && c->stream->gpu_bytes.bytes && same_columns(&c->stream->gpu_bytes.columns, b)) {
+        *bytes = c->stream->gpu_bytes.bytes;
+        return ST_OK;
+    }
+    enum status st = more_scratch(c, result, (size_t) size * (size_t) batches, bytes, err);
+    columns.y = *bytes;
+    st = st == ST_OK ? gpu_launch(c, "columns_q8", &columns, sizeof columns, make, err) : st;
+    if (st == ST_OK && c->stream) {
+        c->stream->gpu_bytes = (struct gpu_bytes){.columns = *b, .bytes = *bytes};
+    }
+    return st;
+}
+
+static enum status multiply_bytes(const struct gpu_call * c, const char * kernel, bool direct,
+                                  const struct view * b, int64_t batches, struct rk_matmul * args,
+                                  struct gpu_result * result, struct error * err) {
+    uint64_t groups = parts_of(args->n_rows, direct ? RK_ROWS_DIRECT : RK_ROWS);
+    uint32_t group = direct ? RK_DIRECT_GROUP(args->n_inner) : RK_BLOCK;
     struct gpu_grid grid = {.items = {(uint32_t) groups * group,
                                       (uint32_t) parts_of(args->n_columns, RK_COLUMNS),
                                       (uint32_t) batches},
                             .group = group};
-    columns.y = bytes;
+    char * bytes = NULL;
+    if (groups > UINT32_MAX / RK_BLOCK || batches > UINT16_MAX) {
+        return error_set(err, ST_UNSUPPORTED, "MUL_MAT on a GPU: too many elements");
+    }
+    enum status st = make_bytes(c, b, batches, args, result, &bytes, err);
     args->b = bytes;
     args->y = result->view.data;
-    st = st == ST_OK ? gpu_launch(c, "columns_q8", &columns, sizeof columns, make, err) : st;
     return st == ST_OK ? gpu_launch(c, kernel, args, sizeof *args, grid, err) : st;
 }
 
@@ -201,7 +235,7 @@ enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * no
         return error_set(err, ST_UNSUPPORTED, "MUL_MAT on a GPU: strides");
     }
     if (vec && bytes_kernel(node, kernel, sizeof kernel, &direct)) {
-        st = multiply_bytes(c, kernel, direct, batches, &args, &result, err);
+        st = multiply_bytes(c, kernel, direct, &b, batches, &args, &result, err);
         return st == ST_OK ? gpu_result_end(c, &result, err) : st;
     }
     uint32_t square = square_of(&args, batches, blocks && !matrix);

@@ -438,5 +438,10 @@ static bool offloads(const struct ggml_tensor * op) {
     }
 }
 
-const struct device_kind gpu_kind = {
-    .computes = computes, .has = has, .compute = compute, .fuse = gpu_fuse, .offloads = offloads};
+const struct device_kind gpu_kind = {.computes = computes,
+                                     .has = has,
+                                     .compute = compute,
+                                     .fuse = gpu_fuse,
+                                     .offloads = offloads,
+                                     .scratch_reset = gpu_bytes_drop,
+                                     .written = gpu_bytes_written};

@@ -8,6 +8,13 @@
 
 enum { SPAN = 1024, TEAM = 32 };
 
+// ggml's CPU multiplies blocks of 32 with bytes whose scale is an f16, and longer ones with bytes
+// whose scale is an f32. Rounded as there, sums differ by their order alone.
+template <class Q> DEVICE rk_scale scale_for(rk_scale s) {
+    s.d = Q::LENGTH == 32 ? widen(narrow<f16>(s.d)) : s.d;
+    return s;
+}
+
 template <class P>
 DEVICE f32 product(const P & a, const sixteen_bytes & low, const sixteen_bytes & high,
                    const rk_scale & s) {
@@ -110,7 +117,7 @@ template <class Q, u32 COLUMNS> DEVICE void matvec_q8(const rk_matmul & args) {
                     const u8 * b = columns + (uint64_t) c * column_bytes;
                     sixteen_bytes low = ((const sixteen_bytes *) b)[p];
                     sixteen_bytes high = ((const sixteen_bytes *) b)[parts + p];
-                    rk_scale s = ((const rk_scale *) (b + args.n_inner))[p];
+                    rk_scale s = scale_for<Q>(((const rk_scale *) (b + args.n_inner))[p]);
 #pragma unroll
                     for (u32 h = 0; h < HELD; h++) {
                         sum[e + h][c] += product(mine[h], low, high, s);
@@ -194,7 +201,7 @@ template <class Q> DEVICE void matvec_direct(const rk_matmul & args) {
         typename part_reader<Q>::part mine[ROWS];
         sixteen_bytes low = ((const sixteen_bytes *) b)[p];
         sixteen_bytes high = ((const sixteen_bytes *) b)[parts + p];
-        rk_scale s = ((const rk_scale *) (b + args.n_inner))[p];
+        rk_scale s = scale_for<Q>(((const rk_scale *) (b + args.n_inner))[p]);
 #pragma unroll
         for (u32 e = 0; e < ROWS; e++) {
             mine[e] = direct_reader<Q>::read((const u8 *) (rows[e] + p));
