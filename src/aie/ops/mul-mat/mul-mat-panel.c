@@ -21,15 +21,21 @@ static int64_t cost(const struct kernel_spec * spec, int64_t chunk_bytes) {
     return rows * p.k / p.block_k * p.block_bytes * (run < WHOLE_RUN ? WHOLE_RUN : run) / run;
 }
 
-// Words of a chunk: as many slices as make few enough chunks of a row.
-static int chunk_words(enum kernel_blocks kind, int slice, int64_t k) {
-    int64_t slices = k / slice, once = kernel_block_cut(kind) / slice;
+// Words of a chunk: as many slices as make few enough chunks of a row, or where the memtile has
+// several places for chunks, as many as fill these: then products of any k have the same ones.
+static int chunk_words(enum aie_arch arch, enum kernel_blocks kind, int slice, int64_t k) {
+    const int64_t most = mm_places(arch) > 2 ? MMP_PLACES_BYTES / MM_TILE / mm_places(arch) : 0;
+    int64_t slices = k / slice, once = kernel_block_cut(kind) / slice, words = 0;
     for (int64_t q = once; k % slice == 0 && once && q <= slices; q += once) {
-        if (slices % q == 0 && slices / q <= MMP_CHUNKS) {
-            return (int) (q * slice / kernel_block_k(kind) * kernel_block_bytes(kind) / 4);
+        const int64_t bytes = q * slice / kernel_block_k(kind) * kernel_block_bytes(kind);
+        if (slices % q == 0 && (bytes <= most || (!words && slices / q <= MMP_CHUNKS))) {
+            words = bytes / 4;
+        }
+        if (words && bytes >= most) {
+            break;
         }
     }
-    return 0;
+    return (int) words;
 }
 
 bool mul_mat_panel(const struct kernel_spec * product, struct kernel_panel * out) {
@@ -41,7 +47,7 @@ bool mul_mat_panel(const struct kernel_spec * product, struct kernel_panel * out
         spec.output.ne[1] != 1) {
         return false;
     }
-    int words = chunk_words(kind, mm_slice_k(t), spec.inputs[1].ne[0]);
+    int words = chunk_words(spec.arch, kind, mm_slice_k(t), spec.inputs[1].ne[0]);
     spec.params[0] = kernel_blocks_param(kind, *out);
     int64_t best = words ? cost(&spec, 4 * (int64_t) words) : 0;
     for (int rows = 2; best && rows <= KERNEL_PANEL_ROWS; rows *= 2) {
@@ -62,8 +68,9 @@ bool mul_mat_reads_by(const struct kernel_spec * product, int64_t rows) {
     bool apart = op && rows > 0 && mm_plan_make(product, &p, NULL) == ST_OK && p.is_vector;
     for (int64_t i = 0; apart && i < p.steps; i++) {
         struct mm_step s = mm_plan_step(&p, product, i);
-        int64_t read = (p.m_pass > 1 ? s.tiles : 1) * p.y_rows; // by one descriptor
-        for (int stream = 0; stream < p.columns * p.core_rows; stream++) {
+        int64_t read = (p.m_pass > 1 ? s.tiles : 1) * mm_plan_rows(&p); // by one descriptor
+        for (int stream = 0; stream < p.columns * p.core_rows;
+             stream += p.joint ? p.core_rows : 1) {
             int64_t first = mm_plan_m(&p, s.m_step, stream);
             apart &= first / rows == (first + read - 1) / rows;
         }
