@@ -428,10 +428,15 @@ static bool fits(struct joiner * j, int first, int i) {
 }
 
 // Cycles that a part runs at the least: its shims read a word a cycle together with each column,
-// and the end of its last transfer is told as late as a wait is long.
+// and the end of its last transfer is told as late as a wait is long. One that was read early has
+// begun before that.
 static uint64_t run_cycles(const struct joiner * j, const struct told * t) {
     enum { END = 10000 };
-    return END + t->uses.n_shim / (txn_header_columns(j->parts[0].insts));
+    bool begun = false;
+    for (int tile = ARRAY_ROW_SHIM; tile < TXN_TILES; tile += AIE_ROWS) {
+        begun |= t->uses.tiles[tile].begun != 0;
+    }
+    return (begun ? 0 : END) + t->uses.n_shim / (txn_header_columns(j->parts[0].insts));
 }
 
 // The last command of a part that leads words to its cores, or something else that they read: what
