@@ -21,21 +21,15 @@ static int64_t cost(const struct kernel_spec * spec, int64_t chunk_bytes) {
     return rows * p.k / p.block_k * p.block_bytes * (run < WHOLE_RUN ? WHOLE_RUN : run) / run;
 }
 
-// Words of a chunk: as many slices as make few enough chunks of a row, or where the memtile has
-// several places for chunks, as many as fill these: then products of any k have the same ones.
-static int chunk_words(enum aie_arch arch, enum kernel_blocks kind, int slice, int64_t k) {
-    const int64_t most = mm_places(arch) > 2 ? MMP_PLACES_BYTES / MM_TILE / mm_places(arch) : 0;
-    int64_t slices = k / slice, once = kernel_block_cut(kind) / slice, words = 0;
+// Words of a chunk: as many slices as make few enough chunks of a row.
+static int chunk_words(enum kernel_blocks kind, int slice, int64_t k) {
+    int64_t slices = k / slice, once = kernel_block_cut(kind) / slice;
     for (int64_t q = once; k % slice == 0 && once && q <= slices; q += once) {
-        const int64_t bytes = q * slice / kernel_block_k(kind) * kernel_block_bytes(kind);
-        if (slices % q == 0 && (bytes <= most || (!words && slices / q <= MMP_CHUNKS))) {
-            words = bytes / 4;
-        }
-        if (words && bytes >= most) {
-            break;
+        if (slices % q == 0 && slices / q <= MMP_CHUNKS) {
+            return (int) (q * slice / kernel_block_k(kind) * kernel_block_bytes(kind) / 4);
         }
     }
-    return (int) words;
+    return 0;
 }
 
 bool mul_mat_panel(const struct kernel_spec * product, struct kernel_panel * out) {
@@ -47,7 +41,7 @@ bool mul_mat_panel(const struct kernel_spec * product, struct kernel_panel * out
         spec.output.ne[1] != 1) {
         return false;
     }
-    int words = chunk_words(spec.arch, kind, mm_slice_k(t), spec.inputs[1].ne[0]);
+    int words = chunk_words(kind, mm_slice_k(t), spec.inputs[1].ne[0]);
     spec.params[0] = kernel_blocks_param(kind, *out);
     int64_t best = words ? cost(&spec, 4 * (int64_t) words) : 0;
     for (int rows = 2; best && rows <= KERNEL_PANEL_ROWS; rows *= 2) {
