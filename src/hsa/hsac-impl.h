@@ -94,6 +94,8 @@ struct hsac_runtime {
     bool wants_guard;
     // A buffer that is freed stays mapped.
     bool leaves_mappings;
+    // It waits 50 ms for a batch, and then ends the process.
+    bool waits_briefly;
     // It works with AMD's old module alone: the driver in Linux has not the call that it waits
     // with, or refuses the context that it makes.
     bool wants_legacy;

@@ -141,7 +141,13 @@ struct hsac_launch { // a kernel of a GPU
 #define HSAC_MOST_US     33000
 #define HSAC_DISPATCH_US 38
 #define HSAC_PDI_US      1000
-#define HSAC_ONE_US      (HSAC_BATCH_US - HSAC_DISPATCH_US - HSAC_PDI_US)
+// Runtimes that wait as long as it takes: there the driver ends what makes no progress for 2 s, and
+// other programs wait for their turn.
+#define HSAC_LONG_BATCH_US 300000
+#define HSAC_LONG_MOST_US  150000
+// Of a batch, and of kernels that are one dispatch.
+uint64_t hsac_batch_us(const struct hsac_agent * a);
+uint64_t hsac_most_us(const struct hsac_agent * a);
 
 // A queue may be shared by threads: each call locks it. Packets are kept back and rung in batches.
 enum status hsac_queue_new(struct hsac_agent * a, struct hsac_queue ** out, struct error * err);

@@ -5,7 +5,7 @@
 // driver cannot bear is kept from them here:
 //
 //   - A batch is bounded: by the slots of the ring, by the bytes that its commands take up in the
-//     driver's buffer, and by the time that ROCr 7.2 waits for it.
+//     driver's buffer, and by the time that the runtime waits for it.
 //   - Where indices do not wrap around they are set back to 0 when a batch is complete. A new queue
 //     would do the same, but ROCr 7.2 has no hardware context for a second one.
 //   - Stale lists. ROCr 7.2 makes a context for each batch and keeps the list of its PDIs under the
@@ -113,6 +113,14 @@ static enum status queue_open(struct hsac_agent * a, struct error * err) {
 }
 
 // ---- packets ----
+
+uint64_t hsac_batch_us(const struct hsac_agent * a) {
+    return a->h->runtime->waits_briefly ? HSAC_BATCH_US : HSAC_LONG_BATCH_US;
+}
+
+uint64_t hsac_most_us(const struct hsac_agent * a) {
+    return a->h->runtime->waits_briefly ? HSAC_MOST_US : HSAC_LONG_MOST_US;
+}
 
 static void write_packet(struct hsac_agent * a, const struct hsac_dispatch * d, uint64_t ticket) {
     struct hsac_ring * ring = &a->ring;
@@ -336,10 +344,12 @@ static enum status check(struct hsac_agent * a, const struct hsac_dispatch * d,
                 i, d->operands[i].addr, a->h->runtime->name);
         }
     }
-    if (d->us > HSAC_ONE_US) {
-        return error_set(err, ST_UNSUPPORTED,
-                         "a kernel of about %llu microseconds: %d is the most that may run at once",
-                         (unsigned long long) d->us, HSAC_ONE_US);
+    const uint64_t one = hsac_batch_us(a) - HSAC_DISPATCH_US - HSAC_PDI_US;
+    if (d->us > one) {
+        return error_set(
+            err, ST_UNSUPPORTED,
+            "a kernel of about %llu microseconds: %llu is the most that may run at once",
+            (unsigned long long) d->us, (unsigned long long) one);
     }
     const char * why = a->h->abi->refuse(d);
     return why ? error_set(err, ST_UNSUPPORTED, "dispatch on %s: %s", a->name, why) : ST_OK;
@@ -357,7 +367,7 @@ static bool fits(const struct hsac_agent * a, const struct hsac_dispatch * d, in
     }
     uint64_t us = d->us + packets * (uint64_t) (HSAC_DISPATCH_US + HSAC_PDI_US);
     return ring->pending + packets <= AIE_ABI_QUEUE_PACKETS &&
-           ring->bytes + bytes <= AIE_CHAIN_BYTES && ring->us + us <= HSAC_BATCH_US;
+           ring->bytes + bytes <= AIE_CHAIN_BYTES && ring->us + us <= hsac_batch_us(a);
 }
 
 // Can contexts come to know the PDI?

@@ -27,11 +27,12 @@ struct row {
 
 // The first row that fits. Public sources: extension 1.15 is ROCm 7.2; 1.16 to 1.18 came up to
 // March 2026, when packets got a completion signal (C, which takes B as well); the dispatch packet
-// (D) came between 1.18 and 1.26, so what 1.19 to 1.25 take is not known. Up to April 2026 ROCr
-// waits with a call that the driver in Linux lacks, up to August it makes a context of one tile,
-// which that driver refuses; 1.33 came in September, when it asked for the whole array.
+// (D) came between 1.18 and 1.26, so what 1.19 to 1.25 take is not known. Waits have had no limit
+// since March or April 2026. Up to April 2026 ROCr waits with a call that the driver in Linux
+// lacks, up to August it makes a context of one tile, which that driver refuses; 1.33 came in
+// September, when it asked for the whole array.
 static const struct row rows[] = {
-    {{0, 15}, {0, ANY}, {.name = "ROCr 6.4 or older", .abi = 'A'}},
+    {{0, 15}, {0, ANY}, {.name = "ROCr 6.4 or older", .abi = 'A', .waits_briefly = true}},
     {{16, 18},
      {0, 15},
      {.name = "ROCr 7.0 to 7.2",
@@ -40,6 +41,7 @@ static const struct row rows[] = {
       .stale_lists = true,
       .wants_guard = true,
       .leaves_mappings = true,
+      .waits_briefly = true,
       .wants_legacy = true}},
     {{18, ANY},
      {16, 18},
@@ -49,6 +51,7 @@ static const struct row rows[] = {
       .never_wraps = true,
       .stale_lists = true,
       .wants_guard = true,
+      .waits_briefly = true,
       .wants_legacy = true}},
     {{18, ANY},
      {19, 25},
@@ -68,8 +71,11 @@ static const struct hsac_runtime ours = {.name = "emulated runtime", .abi = 'D'}
 static const struct hsac_runtime native = {.name = "ggml-hsa's own runtime", .abi = 'D'};
 enum { OURS_FROM = 19 };
 
-static const struct hsac_runtime unknown = {
-    .name = "unknown ROCr", .never_wraps = true, .stale_lists = true, .wants_guard = true};
+static const struct hsac_runtime unknown = {.name = "unknown ROCr",
+                                            .never_wraps = true,
+                                            .stale_lists = true,
+                                            .wants_guard = true,
+                                            .waits_briefly = true};
 
 // "1.18.0-…", perhaps in quotes.
 static bool parse_version(const char * text, uint16_t * major, uint16_t * minor) {

@@ -418,25 +418,32 @@ static void test_accounts(void ** state) {
 }
 
 // What is sent together takes no longer than a runtime waits for it.
-static void test_batches_are_short(void ** state) {
-    (void) state;
+static void run_batches(const char * bugs, uint64_t batch_us, uint64_t most_us) {
     struct bench t;
     struct error err = {0};
-    bench_open(&t, NULL, "1");
+    bench_open(&t, NULL, bugs);
+    assert_int_equal(hsac_batch_us(t.agent), batch_us);
+    assert_int_equal(hsac_most_us(t.agent), most_us);
     struct hsac_queue * q = queue_new(&t);
     uint16_t * c = output_new(&t);
     struct hsac_dispatch d = add(&t, t.pdi, t.a, c);
-    d.us = HSAC_BATCH_US / 3 - HSAC_PDI_US - HSAC_DISPATCH_US;
+    d.us = batch_us / 3 - HSAC_PDI_US - HSAC_DISPATCH_US;
     for (int i = 0; i < 7; i++) {
         must(hsac_queue_dispatch(q, &d, &err), &err);
     }
     must(hsac_queue_wait(q, &err), &err);
     assert_int_equal(doorbells(&t), 3);
-    d.us = HSAC_ONE_US + 1;
+    d.us = batch_us - HSAC_PDI_US - HSAC_DISPATCH_US + 1;
     assert_int_equal(hsac_queue_dispatch(q, &d, &err), ST_UNSUPPORTED);
     assert_non_null(strstr(err.text, "microseconds"));
     hsac_queue_free(q);
     hsac_close(t.h);
+}
+
+static void test_batches_are_short(void ** state) {
+    (void) state;
+    run_batches("1", HSAC_BATCH_US, HSAC_MOST_US); // ROCr 7.2
+    run_batches(NULL, HSAC_LONG_BATCH_US, HSAC_LONG_MOST_US);
 }
 
 // Three handles in one batch; the second one's packet is broken. The first is complete, the third

@@ -40,6 +40,7 @@ struct ahead_tile {
     uint16_t late, with_reads;  // queues whose tasks are pushed behind the waits; whatever is free
     bool unnamed;               // so late are its descriptors that they keep their own names
     bool busy, others;          // has tasks; has those of a part in flight, too
+    bool due;                   // something of it is not late any more, and not told yet
     uint8_t to[TXN_BDS];        // what a descriptor is called instead
     uint64_t stands;            // descriptors that need not be written
 

@@ -121,7 +121,7 @@ static bool may_begin(const struct ahead_part * p, int tile, int queue,
                       struct ahead_part * const * flight, int n) {
     const struct ahead_tile *shim = &p->tiles[tile], *mem = &p->tiles[tile + ARRAY_ROW_MEM];
     int channel = queue - TXN_SHIM_READS, tasks = shim->tasks[queue];
-    bool ok = !shim->unnamed && !(mem->late >> channel & 1);
+    bool ok = !shim->unnamed && !shim->due && !mem->due && !(mem->late >> channel & 1);
     for (int i = 0; i < n && ok; i++) {
         const struct ahead_tile * before = &flight[i]->tiles[tile];
         ok = flight[i]->started || !before->tasks[queue] || before->begun >> queue & 1;

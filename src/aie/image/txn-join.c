@@ -371,16 +371,35 @@ static void tell_those(struct joiner * j, struct told * t, enum ahead_when when)
     }
 }
 
-// Reads of parts that are told, and are not running, which begin now.
-static void tell_early(struct joiner * j, int runs, int next) {
+// What of a part is not late any more, and was not told yet.
+static void find_due(struct told * t) {
+    for (int tile = 0; tile < TXN_TILES; tile++) {
+        t->uses.tiles[tile].due = false;
+    }
+    for (size_t op = 0; op < t->at; op++) {
+        int tile = txn_tile(t->list.ops[op].addr);
+        t->uses.tiles[tile].due |=
+            t->late[op] && ahead_when(&t->uses, &t->list.ops[op]) == AHEAD_NOW;
+    }
+}
+
+// Reads of a part that is told, and is not running, which begin now.
+static void begin_early(struct joiner * j, int runs, int i) {
     struct ahead_part * flight[AHEAD_PARTS];
+    struct told * t = j->now = told_at(j, i);
+    for (int f = runs; f < i; f++) {
+        flight[f - runs] = &told_at(j, f)->uses;
+    }
+    find_due(t);
+    bool any = early_begins(&t->uses, flight, i - runs);
+    for (size_t op = 0; any && op < t->uses.n_told; op++) {
+        tell_tasks(j, &t->list.ops[op], t->uses.tiles[txn_tile(t->list.ops[op].addr)].begins);
+    }
+}
+
+static void tell_early(struct joiner * j, int runs, int next) {
     for (int i = runs + 1; i < next; i++) {
-        struct told * t = j->now = told_at(j, i);
-        flight[i - runs - 1] = &told_at(j, i - 1)->uses;
-        bool any = early_begins(&t->uses, flight, i - runs);
-        for (size_t op = 0; any && op < t->uses.n_told; op++) {
-            tell_tasks(j, &t->list.ops[op], t->uses.tiles[txn_tile(t->list.ops[op].addr)].begins);
-        }
+        begin_early(j, runs, i);
     }
 }
 
@@ -409,10 +428,15 @@ static bool fits(struct joiner * j, int first, int i) {
 }
 
 // Cycles that a part runs at the least: its shims read a word a cycle together with each column,
-// and the end of its last transfer is told as late as a wait is long.
+// and the end of its last transfer is told as late as a wait is long. One that was read early has
+// begun before that.
 static uint64_t run_cycles(const struct joiner * j, const struct told * t) {
     enum { END = 10000 };
-    return END + t->uses.n_shim / (txn_header_columns(j->parts[0].insts));
+    bool begun = false;
+    for (int tile = ARRAY_ROW_SHIM; tile < TXN_TILES; tile += AIE_ROWS) {
+        begun |= t->uses.tiles[tile].begun != 0;
+    }
+    return (begun ? 0 : END) + t->uses.n_shim / (txn_header_columns(j->parts[0].insts));
 }
 
 // The last command of a part that leads words to its cores, or something else that they read: what
@@ -461,14 +485,18 @@ static bool tell_now(struct joiner * j, struct told * t, uint64_t * cycles, size
     return t->at == t->uses.n_told;
 }
 
-// What was late for a part may be told now that one before it is complete.
-static bool tell_again(struct joiner * j, int runs, uint64_t * cycles) {
+// What was late for a part may be told now that one before it is complete; and what it reads early
+// before that, where it is told wholly.
+static bool tell_again(struct joiner * j, int runs, int next, uint64_t * cycles) {
     struct ahead_part * flight[AHEAD_PARTS + 1];
     bool all = true;
     for (int i = runs + 1; i < j->n_named && *cycles && all; i++) {
         struct told * t = told_at(j, i);
         flight[i - runs - 1] = &told_at(j, i - 1)->uses;
         ahead_fits_again(&t->uses, flight, i - runs, &j->bds, t->list.ops);
+        if (i < next) {
+            begin_early(j, runs, i);
+        }
         all = tell_due(j, t, cycles);
     }
     return all;
@@ -479,10 +507,11 @@ static bool tell_again(struct joiner * j, int runs, uint64_t * cycles) {
 static int tell_ahead(struct joiner * j, int runs, int next, enum status * st, struct error * err) {
     uint64_t cycles = run_cycles(j, told_at(j, runs)), since = j->spent - j->moves_at;
     cycles -= since < cycles ? since : cycles;
-    if (!tell_again(j, runs, &cycles) && next > runs + 1) {
+    bool all = tell_again(j, runs, next, &cycles);
+    tell_early(j, runs, next);
+    if (!all && next > runs + 1) {
         return next;
     }
-    tell_early(j, runs, next);
     for (; is_there(j, next) && next - runs <= AHEAD_PARTS; next++) {
         struct told * t = told_at(j, next);
         if (next > runs + 1 && !cycles) {

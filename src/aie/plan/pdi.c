@@ -47,6 +47,9 @@ static enum status write_pdi(struct device on, enum spread_kind kind,
     int n_locks = 0;
     spread_locks(locks);
     memcpy(locks + SPREAD_LOCKS, mm_mem_lock_init, MM_MEM_LOCKS);
+    for (int channel = 0; channel < 2; channel++) { // which has two locks, the first is that
+        locks[SPREAD_LOCKS + 2 * channel] = (uint8_t) mm_places(on.arch);
+    }
     array_begin(&a, on.arch);
     for (int col = 0; col < on.columns; col++) {
         const struct array_program * const * cores = columns[col].cores;

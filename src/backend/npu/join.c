@@ -19,11 +19,10 @@
 #include <string.h>
 
 enum {
-    MOST_KERNELS = 64,      // of a chain
-    MOST_CHAINS = 128,      // between two waits that have a stream of their own
-    MOST_WORDS = 1 << 16,   // of a chain's stream
-    MOST_BYTES = 8 << 20,   // of all of a stream's chains, in the device heap
-    MOST_US = HSAC_MOST_US, // of a chain: as of a kernel
+    MOST_KERNELS = 192,   // of a chain
+    MOST_CHAINS = 128,    // between two waits that have a stream of their own
+    MOST_WORDS = 1 << 18, // of its kernels' streams
+    MOST_BYTES = 8 << 20, // of all of a stream's chains, in the device heap
 };
 // Of a window: a packet says how large it is, and a patch how far behind its beginning it goes.
 #define WINDOW_STEP ((uint64_t) 1 << 31)
@@ -58,6 +57,7 @@ struct chain { // what was made of one
 struct join {
     int n; // that wait
     struct link links[MOST_KERNELS];
+    struct window written; // from their first result to the end of their last one
     int n_windows;
     struct window windows[HSAC_MAX_OPERANDS];
     uint64_t us;
@@ -160,10 +160,25 @@ static bool is_clear_of(const struct window * at, const struct link * of, int op
 // What lies there is not among the results, the last operands, of the kernels before.
 static bool is_apart(const struct join * j, const struct window * at) {
     bool apart = true;
+    if (at->base + at->size <= j->written.base ||
+        at->base >= j->written.base + j->written.size) { // most weights
+        return true;
+    }
     for (int l = 0; l < j->n && apart; l++) {
         apart = is_clear_of(at, &j->links[l], j->links[l].d.n_operands - 1);
     }
     return apart;
+}
+
+// The results of one more kernel.
+static void add_written(struct window * to, const struct link * l) {
+    struct window w;
+    for (int i = 0; piece_of(&l->gather, &l->d, l->d.n_operands - 1, i, &w); i++) {
+        char * end = to->size ? to->base + to->size : w.base;
+        end = w.base + w.size > end ? w.base + w.size : end;
+        to->base = to->size && to->base < w.base ? to->base : w.base;
+        to->size = (uint64_t) (end - to->base);
+    }
 }
 
 // Neither kernel writes what the other one reads or writes.
@@ -345,6 +360,7 @@ static struct hsac_dispatch aimed(const struct join * j, struct chain * c,
 
 static void join_begin(struct join * j) {
     j->n = j->n_windows = 0;
+    j->written = (struct window){0};
     j->us = 0;
     j->words = 0;
 }
@@ -431,10 +447,10 @@ static void share_decoder(struct join * j, const struct store_kernel * kernel,
     }
 }
 
-static bool belongs(const struct join * j, const struct store_kernel * kernel,
-                    const struct hsac_dispatch * d) {
+static bool belongs(const struct join * j, const struct hsac_agent * agent,
+                    const struct store_kernel * kernel, const struct hsac_dispatch * d) {
     return !kernel->foreign && j->n < MOST_KERNELS && j->links[0].d.pdi == d->pdi &&
-           j->us + d->us <= MOST_US && j->words + kernel->n_insts <= MOST_WORDS;
+           j->us + d->us <= hsac_most_us(agent) && j->words + kernel->n_insts <= MOST_WORDS;
 }
 
 enum status join_room(struct hsa_stream * s, struct error * err) {
@@ -457,7 +473,9 @@ enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
     if (j) {
         share_decoder(j, kernel, d);
     }
-    if (j && j->n && !(belongs(j, kernel, d) && take_windows(j, s->device->agent, d, gather))) {
+    if (j && j->n &&
+        !(belongs(j, s->device->agent, kernel, d) &&
+          take_windows(j, s->device->agent, d, gather))) {
         st = join_send(s, err);
         shared = *asked;
     }
@@ -489,6 +507,7 @@ enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
                             .ready = ready_operands(j, d, gather)};
         next.beside = is_beside(j, &next);
         j->links[j->n++] = next;
+        add_written(&j->written, &next);
         j->us += d->us;
         j->words += kernel->n_insts;
     }

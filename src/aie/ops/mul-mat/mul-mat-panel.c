@@ -62,8 +62,9 @@ bool mul_mat_reads_by(const struct kernel_spec * product, int64_t rows) {
     bool apart = op && rows > 0 && mm_plan_make(product, &p, NULL) == ST_OK && p.is_vector;
     for (int64_t i = 0; apart && i < p.steps; i++) {
         struct mm_step s = mm_plan_step(&p, product, i);
-        int64_t read = (p.m_pass > 1 ? s.tiles : 1) * p.y_rows; // by one descriptor
-        for (int stream = 0; stream < p.columns * p.core_rows; stream++) {
+        int64_t read = (p.m_pass > 1 ? s.tiles : 1) * mm_plan_rows(&p); // by one descriptor
+        for (int stream = 0; stream < p.columns * p.core_rows;
+             stream += p.joint ? p.core_rows : 1) {
             int64_t first = mm_plan_m(&p, s.m_step, stream);
             apart &= first / rows == (first + read - 1) / rows;
         }

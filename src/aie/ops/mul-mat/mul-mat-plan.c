@@ -308,6 +308,11 @@ static void plan_m(struct mm_plan * p) {
 }
 
 int64_t mm_plan_m(const struct mm_plan * p, int64_t m_step, int stream) {
+    if (p->joint) { // a column's tiles follow each other, of its cores by turns
+        int64_t rows = p->m_steps * mm_plan_rows(p);
+        int64_t col = stream % mm_plan_streams(p) / p->core_rows, core = stream % p->core_rows;
+        return least(col * rows, p->m - rows) + m_step * mm_plan_rows(p) + core * p->y_rows;
+    }
     if (p->is_vector) { // a stream's tiles follow each other, so that a step can go along them
         int64_t rows = p->m_steps * p->y_rows;
         return least(stream % mm_plan_streams(p) * rows, p->m - rows) + m_step * p->y_rows;
@@ -448,6 +453,25 @@ static void plan_stay(struct mm_plan * p) {
     }
 }
 
+// Where the multiplier goes lane by lane there are eight columns, and one channel of each brings
+// more than host memory has.
+static bool may_be_joint(const struct mm_plan * p, int columns) {
+    return p->is_vector && p->t->by_lanes && p->block_bytes && p->columns == columns &&
+           mm_plan_streams(p) % p->core_rows == 0 && p->m >= p->m_steps * p->core_rows * p->y_rows;
+}
+
+// Chunks have as many places as there is room for, and as come out even: then the next kernel finds
+// its descriptors as they are, and its chunks may come while this one's last are multiplied.
+static void plan_places(struct mm_plan * p, enum aie_arch arch) {
+    int64_t bytes = p->y_groups * p->t->y_group * mm_chunk_bytes(p, p->y.chunk_k);
+    int64_t chunks = p->y.rounds * p->m_steps;
+    p->places = 2;
+    p->joint &= p->y.chunks == 1 && p->y.last_k == p->y.chunk_k && 2 * bytes <= MMP_PLACES_BYTES;
+    for (int n = mm_places(arch); p->joint && p->places == 2 && n > 2; n /= 2) {
+        p->places = chunks % n == 0 && n * bytes <= MMP_PLACES_BYTES ? n : 2;
+    }
+}
+
 static void plan_steps(struct mm_plan * p, const struct kernel_spec * spec) {
     plan_pass(p, spec);
     p->steps =
@@ -524,8 +548,13 @@ static enum status plan_tiles(struct mm_plan * p, const struct kernel_spec * spe
                               struct error * err) {
     plan_n(p);
     plan_m(p);
+    p->joint = may_be_joint(p, ops_columns(spec));
     p->x_stays = may_stay(p, spec);
-    return plan_k(p, spec, err);
+    enum status st = plan_k(p, spec, err);
+    if (st == ST_OK) {
+        plan_places(p, spec->arch);
+    }
+    return st;
 }
 
 enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, struct error * err) {
@@ -567,7 +596,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
                          MM_FEW_ROWS);
     }
     if (st != ST_OK && p->is_vector) { // x may be too much for one memtile
-        p->is_vector = p->x_stays = false;
+        p->is_vector = p->x_stays = p->joint = false;
         p->beside = 1;
         p->columns = columns;
         p->core_rows = gemm_rows;

@@ -16,6 +16,12 @@ enum {
     MMP_CORE_ROWS_GEMV = 2,
     MMP_STEP_LIMIT = 1 << 20, // words, of a descriptor's step
     MM_BEFORE = 64,           // bytes of a memtile before rows of units, see mul-mat-design.h
+    // Gemv whose cores' rows come by one channel: where the places of their chunks are, beside what
+    // other kernels of the decoder's PDI have there (attention's rows and results are at the four
+    // quarters of a memtile, those of spread below these).
+    MMP_PLACES_FIRST = 136 << 10,
+    MMP_PLACES_SECOND = 392 << 10,
+    MMP_PLACES_BYTES = 120 << 10,
 };
 
 // How the rows of an operand come to a memtile: `rounds` times a chain of `chunks`, the last one
@@ -45,10 +51,14 @@ struct mm_plan {
     int x_rows, x_groups;
     int64_t n_start[ARRAY_COLUMNS_MOST];
     int64_t n_tiles, n_step;
-    int64_t pass;      // n tiles of one step,
-    int64_t m_pass;    // or m tiles of each y stream, where that is more than one
-    int x_pieces;      // gemv: of a row of x
-    bool x_stays;      // gemv: in the memtile, for all tiles of a step
+    int64_t pass;   // n tiles of one step,
+    int64_t m_pass; // or m tiles of each y stream, where that is more than one
+    int x_pieces;   // gemv: of a row of x
+    bool x_stays;   // gemv: in the memtile, for all tiles of a step
+    // Gemv: rows of both cores of a column come by one channel, and x by the other one. The cores'
+    // tiles lie beside each other then, and chunks have so many places in the memtile.
+    bool joint;
+    int places;
     bool x_raw, y_raw; // gemv: x is f32, y f16
     int block_bytes;   // y is quantized blocks of so many; 0: it is not
     int block_k;       // numbers of one
@@ -123,7 +133,11 @@ int64_t mm_plan_m(const struct mm_plan * p, int64_t m_step, int stream);
 
 // Rows of a from one tile of a stream to its next, where a step goes along m.
 static inline int64_t mm_plan_m_far(const struct mm_plan * p) {
-    return (p->is_vector ? 1 : p->core_rows) * p->y_rows;
+    return (p->is_vector && !p->joint ? 1 : p->core_rows) * p->y_rows;
+}
+// Rows of a that one descriptor brings for a tile: a core's, or those of a column.
+static inline int mm_plan_rows(const struct mm_plan * p) {
+    return p->joint ? p->core_rows * p->y_rows : p->y_rows;
 }
 
 // Bytes that one row takes in a chunk; k-blocks of a chunk, and the zero ones behind its last.

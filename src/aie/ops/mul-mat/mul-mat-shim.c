@@ -174,20 +174,28 @@ static void gemv_inputs(const struct design * d, int col, const struct mm_step *
     struct mm_step own = step_of(d, col, s);
     uint32_t piece = mm_x_row(p) / (uint32_t) p->x_pieces;
     struct place b = place_of(d, OPERAND_B, &own, 0);
+    const bool behind = !p->x_stays && !p->joint; // a follows it in one chain
     struct array_bd x = {
         .words = (uint32_t) p->x_rows * mm_x_row(p),
-        .next = p->x_stays ? -1 : set + SHIM_BEHIND_X + SHIM_FIRST,
+        .next = behind ? set + SHIM_BEHIND_X + SHIM_FIRST : -1,
         .wrap = {piece, (uint32_t) p->x_pieces},
         .step = {1, piece, row_step(&d->spec->inputs[OPERAND_B])},
     };
     shim_bd(d, set + SHIM_X, &x, b.operand, b.offset);
-    for (int i = 0; i < p->core_rows; i++) {
+    for (int i = 0; i < (p->joint ? 1 : p->core_rows); i++) {
         int64_t m = mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col + i);
         struct place a = place_of(d, OPERAND_A, &own, m);
-        write_rows(d, set + SHIM_BEHIND_X + (i ? SHIM_SECOND : SHIM_FIRST), &a, &p->y, p->y_rows);
+        write_rows(d, set + SHIM_BEHIND_X + (i ? SHIM_SECOND : SHIM_FIRST), &a, &p->y,
+                   mm_plan_rows(p));
     }
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
     int first = set + SHIM_X, second = set + SHIM_BEHIND_X + SHIM_SECOND;
+    if (p->joint) {
+        mm_push_pair(d, (struct flow_tile){col, ARRAY_ROW_SHIM}, SHIM_MM2S_QUEUE,
+                     (const int[]){first, set + SHIM_BEHIND_X + SHIM_FIRST},
+                     (const int64_t[]){p->x_stays ? 1 : s->tiles, s->tiles});
+        return;
+    }
     if (p->x_stays) {
         push_shim(d, col, true, 0, first, 1);
         first = set + SHIM_BEHIND_X + SHIM_FIRST;

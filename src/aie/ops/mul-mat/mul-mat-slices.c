@@ -68,6 +68,7 @@ static struct quant quant_of(const struct mm_writer * w) {
                           .wide = asm_target(w->p)->lane_products == 2,
                           .apart = (w->converts || w->takes_blocks) && w->machine->sets_apart,
                           .rows = w->converts && !w->machine->sets_apart,
+                          .at_once = w->converts && w->machine->sets_apart,
                           .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
 }
 

@@ -69,7 +69,8 @@ static int bd_in(const struct design * d, int channel) {
 
 static int bd_out(const struct design * d, int channel) {
     bool x = !d->plan.is_vector && half(channel);
-    return bd_in(d, channel) + (x ? &d->plan.x : &d->plan.y)->chunks;
+    int more = d->plan.joint && half(channel); // both cores' chunks come there
+    return bd_in(d, channel) + (x ? &d->plan.x : &d->plan.y)->chunks + more;
 }
 
 // X goes out behind the chunks of the second half.
@@ -266,6 +267,8 @@ static void write_chunks(const struct design * d, int channel, const struct rows
     const struct mm_plan * p = &d->plan;
     const struct mm_cut * cut = r->cut;
     uint32_t buffer = r->sent * 4 * mm_words(d, r->is_y, cut->chunk_k);
+    // of the locks' tokens each place has so many
+    int tokens = p->is_vector ? mm_places(d->spec->arch) / p->places : 1;
     for (int i = 0; i < cut->chunks; i++) {
         bool is_last = i + 1 == cut->chunks;
         uint32_t k = is_last ? cut->last_k : cut->chunk_k, words = mm_words(d, r->is_y, k);
@@ -278,9 +281,9 @@ static void write_chunks(const struct design * d, int channel, const struct rows
             .words = r->rows * words,
             .next = is_last ? -1 : half(channel) + bd_in(d, channel) + i + 1,
             .acquire = empty,
-            .acquire_value = r->tiles ? -r->tiles : -1,
+            .acquire_value = r->tiles ? -r->tiles : -tokens,
             .release = full,
-            .release_value = r->tiles ? r->tiles : 1,
+            .release_value = r->tiles ? r->tiles : tokens,
         };
         struct array_bd out = in;
         uint32_t block = r->is_y ? block_words(d) : mm_x_block(p);
@@ -288,8 +291,8 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         out.next = is_last ? -1 : half(channel) + bd_out(d, channel) + i + 1;
         out.acquire = full;
         out.release = empty;
-        out.acquire_value = -1;
-        out.release_value = 1;
+        out.acquire_value = -tokens;
+        out.release_value = tokens;
         if (mm_is_made(p) && r->is_y) {
             send_pairs(p, &out, r->sent, words, k / (uint32_t) p->once_k);
         } else if (p->t->stored && r->is_y) {
@@ -303,10 +306,15 @@ static void write_chunks(const struct design * d, int channel, const struct rows
             send_blocks(&out, block, r->sent - none, none, words, blocks, zeros, 0);
         }
         if (cut->chunks == 1) {
-            in.iterations = out.iterations = 2;
+            in.iterations = out.iterations = p->is_vector ? (uint32_t) p->places : 2;
             in.iteration_step = out.iteration_step = buffer / 4;
         }
-        mem_bd(d, half(channel) + bd_in(d, channel) + i, &in);
+        int first = half(channel) + bd_in(d, channel);
+        if (p->joint) { // the first core's, then the second's
+            first = half(MEM_IN + 1) + bd_in(d, MEM_IN + 1) + (channel != MEM_IN);
+            in.next = channel == MEM_IN ? first + 1 : -1;
+        }
+        mem_bd(d, first + i, &in);
         mem_bd(d, half(channel) + bd_out(d, channel) + i, &out);
     }
 }
@@ -377,7 +385,8 @@ static void write_x(const struct design * d, uint32_t address) {
     struct array_bd in = {
         .address = address,
         .words = (uint32_t) p->x_rows * mm_x_row(p),
-        .next = p->x_stays || p->y.rounds > 1 ? -1 : bd_in(d, MEM_IN), // then the rows of a
+        .next =
+            p->x_stays || p->joint || p->y.rounds > 1 ? -1 : bd_in(d, MEM_IN), // then the rows of a
         .acquire = p->x_stays ? -1 : empty,
         .acquire_value = -1,
         .release = full,
@@ -485,6 +494,11 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
     uint32_t end = second.address + (p->x_held ? (uint32_t) p->x.rounds : 2) * 4 *
                                         (p->is_vector ? y_sent : mm_x_room(p)) *
                                         mm_words(d, second.is_y, second.cut->chunk_k);
+    if (p->joint) {
+        y.address = MMP_PLACES_FIRST;
+        second.address = MMP_PLACES_SECOND;
+        end = 0;
+    }
     uint32_t tiles = end + (p->is_vector ? 2 * 4 * mm_x_words(p) : 0);
     if (outputs) {
         mm_set_tiles(d, col, 2);
@@ -553,7 +567,13 @@ void mm_push_memtile(const struct design * d, int col, const struct group * g, b
     }
     bool brings_y = mm_plan_brings_y(p, col);
     int in = half(MEM_IN) + bd_in(d, MEM_IN), in_next = half(MEM_IN + 1) + bd_in(d, MEM_IN + 1);
-    if (p->is_vector) { // x comes first, and where it does not stay, a follows it in one chain
+    if (p->joint) {
+        mm_push_pair(d, at, MEM_S2MM_QUEUE + 8 * MEM_IN,
+                     (const int[]){half(MEM_IN) + BD_X, in_next},
+                     (const int64_t[]){p->x_stays ? 1 : g->tiles, second});
+        push_mem(d, col, false, w->x_out, bd_x_out(d, p->x_stays && odd), g->tiles);
+    } else if (p->is_vector) { // x comes first, and where it does not stay, a follows it in one
+                               // chain
         bool chain = !p->x_stays && p->y.rounds == 1;
         push_mem(d, col, true, MEM_IN, BD_X, chain ? 0 : p->x_stays ? 1 : g->tiles);
         mm_push_pair(d, at, MEM_S2MM_QUEUE + 8 * MEM_IN,

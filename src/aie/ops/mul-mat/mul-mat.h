@@ -425,6 +425,11 @@ enum mm_beside { MM_BESIDE_BF16, MM_BESIDE_STORED, MM_BESIDE_BLOCKS, MM_BESIDES 
 const struct aie_program * mm_beside(enum aie_arch arch, uint32_t which);
 // Locks of a memtile on which the products of few rows hang, behind those of spread.h.
 enum { MM_MEM_LOCKS = 14 };
+// Gemv: places of a core's chunks in the memtile, at most, and tokens of the locks that tell which
+// are empty.
+static inline int mm_places(enum aie_arch arch) {
+    return arch == AIE_ARCH_AIE2P ? 8 : 2;
+}
 extern const uint8_t mm_mem_lock_init[MM_MEM_LOCKS];
 bool mul_mat_panel(const struct kernel_spec * product, struct kernel_panel * out); // aie_panel
 bool mul_mat_reads_by(const struct kernel_spec * product, int64_t rows);           // aie_reads_by

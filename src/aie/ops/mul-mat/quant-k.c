@@ -563,7 +563,9 @@ void quant_long_numbers(struct quant * q) {
     asm_label(p, six);
     six_bit_numbers(q);
     asm_label(p, done);
-    if (q->apart) {
+    if (q->at_once) {
+        quant_apart_five_six(q);
+    } else if (q->apart) {
         quant_apart_long(q, false);
     } else if (!q->fused) {
         quant_long_to_bf16(q, false);

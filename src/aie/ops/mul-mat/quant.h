@@ -35,10 +35,11 @@ struct quant {
     struct asm_program * p;
     struct asm_reg base; // where the slice of bf16 numbers goes, less `offset`
     int offset;
-    bool fused; // numbers are not made bf16
-    bool wide;  // aie2: a scale is a factor of either half of a vector alone
-    bool apart; // numbers are written as the multiplier takes them, k by k: not of all types
-    bool rows;  // the same of aie2: eight k of a row
+    bool fused;   // numbers are not made bf16
+    bool wide;    // aie2: a scale is a factor of either half of a vector alone
+    bool apart;   // numbers are written as the multiplier takes them, k by k: not of all types
+    bool rows;    // the same of aie2: eight k of a row
+    bool at_once; // of blocks of 256 numbers, apart: 32 k of 32 rows are written at a time
     struct asm_reg number;      // bits of a number; free afterwards
     struct asm_reg pointers[6]; // free
     struct asm_reg left;        // slices of the tile
@@ -57,6 +58,8 @@ void quant_apart_places(struct quant * q);
 void quant_apart_bytes(struct quant * q);
 void quant_apart_halves(struct quant * q);
 void quant_apart_long(struct quant * q, bool eight);
+// Those of q5_K and q6_K faster (aie2p-quant-five-six.c).
+void quant_apart_five_six(struct quant * q);
 // Pairs of q4_0 as block floats (aie2p-shared-blocks.c), so many eights of rows.
 void quant_make_shared(struct quant * q, struct asm_reg eights);
 // Both blocks of a slice as whole words (quant-table.c), and numbers of 4 bits as those of a table.
