@@ -229,6 +229,20 @@ static void add_or_sub(struct asm_program * p, int width, struct asm_reg d, stru
     ASM(p, ops[width], A_REG(d), A_REG(a), A_REG(b), A_REG(mask));
 }
 
+static void excess(struct asm_program * p, int width, struct asm_reg d, struct asm_reg a,
+                   struct asm_reg b) {
+    static const int ops[LANE_WIDTHS] = {AIE2_VMAXDIFF_LT_S8, AIE2_VMAXDIFF_LT_S16,
+                                         AIE2_VMAXDIFF_LT_S32};
+    ASM(p, ops[width], A_REG(d), A_REG(emit_new_mask(p, width)), A_REG(a), A_REG(b));
+}
+
+static void sub_from(struct asm_program * p, int width, struct asm_reg d, struct asm_reg a,
+                     struct asm_reg b, struct asm_reg x, struct asm_reg least) {
+    struct asm_reg mask = emit_new_mask(p, width);
+    compare(p, LANE_NOT_LESS, width, mask, x, least);
+    add_or_sub(p, width, d, a, b, mask);
+}
+
 static void shift_bytes(struct asm_program * p, struct asm_reg d, struct asm_reg a,
                         struct asm_reg b, struct asm_reg bytes) {
     ASM(p, AIE2_VSHIFT, A_REG(d), A_REG(a), A_REG(b), A_REG(bytes));

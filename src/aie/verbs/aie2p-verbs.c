@@ -364,6 +364,26 @@ static void add_or_sub(struct asm_program * p, int width, struct asm_reg d, stru
     ASM(p, ops[width], A_REG(d), A_REG(a), A_REG(b), A_REG(mask));
 }
 
+static void excess(struct asm_program * p, int width, struct asm_reg d, struct asm_reg a,
+                   struct asm_reg b) {
+    static const int ops[LANE_WIDTHS] = {AIE2P_VMAXDIFF_LT_8_vaddSign1,
+                                         AIE2P_VMAXDIFF_LT_16_vaddSign1,
+                                         AIE2P_VMAXDIFF_LT_32_vaddSign1};
+    ASM(p, ops[width], A_REG(d), A_REG(a), A_REG(b));
+}
+
+// The mask stands where choices leave theirs: programs that hold masks of 32 lanes have no register
+// for one of 64.
+static void sub_from(struct asm_program * p, int width, struct asm_reg d, struct asm_reg a,
+                     struct asm_reg b, struct asm_reg x, struct asm_reg least) {
+    static const int less[LANE_WIDTHS] = {AIE2P_VGE_8_vaddSign1, AIE2P_VGE_16_vaddSign1,
+                                          AIE2P_VGE_32_vaddSign1};
+    static const int sums[LANE_WIDTHS] = {AIE2P_VADDSUB_8, AIE2P_VADDSUB_16, AIE2P_VADDSUB_32};
+    aie_reg mask = width == LANE_8 ? AIE_REG(AIE_L, 0) : AIE_REG(AIE_R, 16);
+    ASM(p, less[width], A_FIXED(mask), A_REG(x), A_REG(least));
+    ASM(p, sums[width], A_REG(d), A_REG(a), A_REG(b), A_FIXED(mask));
+}
+
 static void shift_bytes(struct asm_program * p, struct asm_reg d, struct asm_reg a,
                         struct asm_reg b, struct asm_reg bytes) {
     ASM(p, AIE2P_VSHIFT, A_REG(d), A_REG(a), A_REG(b), A_REG(bytes));

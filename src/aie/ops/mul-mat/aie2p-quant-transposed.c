@@ -19,10 +19,10 @@ struct apart {
     struct asm_reg top, by, rest;           // a scale for each row, and what is too much times that
 };
 
-static struct apart take_apart(struct writer * w, int top) {
+static struct apart take_apart(struct writer * w) {
     struct apart a;
     a.config = take_set(w, ASM_R, (int32_t) asm_target(w->p)->mul_config);
-    a.top = take_splat(w, LANE_8, top);
+    a.top = take_splat(w, LANE_8, TOP);
     a.by = take(w, ASM_X);
     a.rest = take(w, ASM_BM);
     for (int i = 0; i < 2; i++) {
@@ -64,35 +64,32 @@ static struct asm_reg number_of(struct writer * w, const struct apart * a, struc
 
 // ---- q4_0, and mxfp4 by what its places mean ----
 
-// Places in a table of 16 numbers, in lanes of two bytes, as bf16 numbers, more by 160. With r for
-// the lower three bits less 4 that is 160 + r + max(r, 0) + max(2 r, 4), or less by as much.
-enum { BASE = 0x4320 /* 160 */, MINUS_160 = 0xc320 };
+// Places in a table of 16 numbers, as bytes, to what stands there and 16 more. With r for the lower
+// three bits, u = r + max(r - 4, 0) and t = u + max(u - 8, 0), that is 16 + t, or 16 - t where the
+// upper bit is set. Behind TOP that is a bf16 number, 144 too much.
+enum { MIDDLE = 16, MINUS_144 = 0xc310 };
 struct places {
-    struct asm_reg zero, four, eight, base;
+    struct asm_reg seven, four, eight, middle;
 };
 
 static struct asm_reg lanes(struct writer * w, enum lane_op op, struct asm_reg a,
                             struct asm_reg b) {
     struct asm_reg d = asm_local(w->p, ASM_X);
-    emit_lanes(w->p, op, LANE_16, d, a, b);
+    emit_lanes(w->p, op, LANE_8, d, a, b);
     return d;
 }
 
-static struct asm_reg most(struct writer * w, struct asm_reg a, struct asm_reg b) {
-    struct asm_reg d = asm_local(w->p, ASM_X);
-    emit_choose(w->p, LANE_MAX, LANE_16, d, emit_new_mask(w->p, LANE_16), a, b);
-    return d;
+// a and by how much it is more than b.
+static struct asm_reg steeper(struct writer * w, struct asm_reg a, struct asm_reg b) {
+    struct asm_reg more = asm_local(w->p, ASM_X);
+    emit_excess(w->p, LANE_8, more, a, b);
+    return lanes(w, LANE_ADD, a, more);
 }
 
 static struct asm_reg worked_out(struct writer * w, const struct places * c, struct asm_reg place) {
-    struct asm_reg r = asm_local(w->p, ASM_X), negative = emit_new_mask(w->p, LANE_16);
-    emit_choose(w->p, LANE_MIN_UNSIGNED, LANE_16, r, negative, place,
-                lanes(w, LANE_SUB, place, c->eight)); // which wraps for those below it
-    r = lanes(w, LANE_SUB, r, c->four);
-    struct asm_reg sum = lanes(w, LANE_ADD, r, most(w, r, c->zero));
-    sum = lanes(w, LANE_ADD, sum, most(w, lanes(w, LANE_ADD, r, r), c->four));
-    struct asm_reg d = asm_local(w->p, ASM_X);
-    emit_add_or_sub(w->p, LANE_16, d, c->base, sum, negative);
+    struct asm_reg r = lanes(w, LANE_AND, place, c->seven), d = asm_local(w->p, ASM_X);
+    emit_sub_from(w->p, LANE_8, d, c->middle, steeper(w, steeper(w, r, c->four), c->eight), place,
+                  c->eight);
     return d;
 }
 
@@ -106,10 +103,12 @@ static void trip(struct writer * w, const struct apart * a, const struct apart *
     for (int k = 0; k < 4; k++) {
         if (k % 2 == 0) {
             nibbles_of(w, a->pick, bytes[k / 2], part);
+            for (int i = 0; i < 2 && places; i++) {
+                part[i] = worked_out(w, places, part[i]);
+            }
         }
         for (int i = 0; i < 2; i++) {
-            struct asm_reg number = number_of(w, a, part[i], k);
-            put(w, i ? upper : a, places ? worked_out(w, places, number) : number, k, to[i]);
+            put(w, i ? upper : a, number_of(w, a, part[i], k), k, to[i]);
         }
     }
     emit_advance(p, from, PITCH);
@@ -199,13 +198,14 @@ static void blocks(struct quant * q, enum part kind) {
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
     struct asm_reg at = take(w, ASM_R), out = take(w, ASM_R);
-    struct apart a = take_apart(w, kind == PART_PLACES ? 0 : TOP);
-    struct places places = {.zero = a.top};
+    struct apart a = take_apart(w);
+    struct places places = {0};
     struct asm_reg upper = a.top;
     if (kind == PART_PLACES) {
-        places.four = take_splat(w, LANE_16, 4);
-        places.eight = take_splat(w, LANE_16, 8);
-        places.base = take_splat(w, LANE_16, BASE);
+        places.seven = take_splat(w, LANE_8, 7);
+        places.four = take_splat(w, LANE_8, 4);
+        places.eight = take_splat(w, LANE_8, 8);
+        places.middle = take_splat(w, LANE_8, MIDDLE);
     } else if (kind == PART_BYTES) {
         upper = take_splat(w, LANE_8, 0x80);
     }
@@ -226,7 +226,7 @@ static void blocks(struct quant * q, enum part kind) {
     if (kind != PART_BYTES) {
         emit_copy(p, to[1], sum_of(w, out, 16 * ROWS));
         emit_each(p, LANE_PRODUCT, a.rest, a.rest,
-                  splat(w, LANE_16, kind == PART_PLACES ? MINUS_160 : MINUS_136), a.by, a.config);
+                  splat(w, LANE_16, kind == PART_PLACES ? MINUS_144 : MINUS_136), a.by, a.config);
     }
     emit_set(p, q->number, kind == PART_BYTES ? 8 : 4);
     asm_loop_begin(p, q->number);
@@ -322,7 +322,7 @@ void quant_apart_halves(struct quant * q) {
     struct asm_program * p = w->p;
     const struct asm_reg *pointers = q->pointers, from = pointers[0], *to = pointers + 1;
     struct asm_reg at = take(w, ASM_R), out = take(w, ASM_R);
-    struct apart a[2] = {take_apart(w, TOP)};
+    struct apart a[2] = {take_apart(w)};
     int part = asm_label_new(p);
     a[1] = a[0];
     a[1].by = take(w, ASM_X);
@@ -371,7 +371,7 @@ void quant_apart_long(struct quant * q, bool eight) {
     const struct asm_reg *at = q->pointers, from = at[0], scales = at[1], less = at[2], to = at[3];
     struct asm_reg half = take_set(w, ASM_R, 0), left = take(w, ASM_R);
     struct asm_reg one = take(w, ASM_X), offset = take_splat(w, LANE_16, MINUS_128);
-    struct apart a = take_apart(w, TOP);
+    struct apart a = take_apart(w);
     struct asm_reg upper = eight ? take_splat(w, LANE_8, 0x80) : one;
     int rows = asm_label_new(p), plane = asm_label_new(p);
     quant_ready(w);
