@@ -64,39 +64,13 @@ static struct asm_reg number_of(struct writer * w, const struct apart * a, struc
 
 // ---- q4_0, and mxfp4 by what its places mean ----
 
-// Places in a table of 16 numbers, as bytes, to what stands there and 16 more. With r for the lower
-// three bits, u = r + max(r - 4, 0) and t = u + max(u - 8, 0), that is 16 + t, or 16 - t where the
-// upper bit is set. Behind TOP that is a bf16 number, 144 too much.
+// Numbers of mxfp4 are so much more while they are bytes. Behind TOP they are 144 too much.
 enum { MIDDLE = 16, MINUS_144 = 0xc310 };
-struct places {
-    struct asm_reg seven, four, eight, middle;
-};
-
-static struct asm_reg lanes(struct writer * w, enum lane_op op, struct asm_reg a,
-                            struct asm_reg b) {
-    struct asm_reg d = asm_local(w->p, ASM_X);
-    emit_lanes(w->p, op, LANE_8, d, a, b);
-    return d;
-}
-
-// a and by how much it is more than b.
-static struct asm_reg steeper(struct writer * w, struct asm_reg a, struct asm_reg b) {
-    struct asm_reg more = asm_local(w->p, ASM_X);
-    emit_excess(w->p, LANE_8, more, a, b);
-    return lanes(w, LANE_ADD, a, more);
-}
-
-static struct asm_reg worked_out(struct writer * w, const struct places * c, struct asm_reg place) {
-    struct asm_reg r = lanes(w, LANE_AND, place, c->seven), d = asm_local(w->p, ASM_X);
-    emit_sub_from(w->p, LANE_8, d, c->middle, steeper(w, steeper(w, r, c->four), c->eight), place,
-                  c->eight);
-    return d;
-}
 
 // Lower halves of bytes are numbers of to[0], upper ones of to[1], which may have other scales; the
 // places are what they hold, or none are given.
 static void trip(struct writer * w, const struct apart * a, const struct apart * upper,
-                 const struct places * places, struct asm_reg from, const struct asm_reg to[2]) {
+                 const struct quant_places * places, struct asm_reg from, const struct asm_reg to[2]) {
     struct asm_program * p = w->p;
     struct asm_reg bytes[2], part[2];
     turn(w, a, from, bytes);
@@ -104,7 +78,7 @@ static void trip(struct writer * w, const struct apart * a, const struct apart *
         if (k % 2 == 0) {
             nibbles_of(w, a->pick, bytes[k / 2], part);
             for (int i = 0; i < 2 && places; i++) {
-                part[i] = worked_out(w, places, part[i]);
+                part[i] = quant_worked_out(w, places, part[i]);
             }
         }
         for (int i = 0; i < 2; i++) {
@@ -153,7 +127,7 @@ static void find_words(struct writer * w, enum part kind, struct asm_reg at) {
     const struct asm_reg * pointers = w->q->pointers;
     struct asm_reg paired = asm_local(p, ASM_R);
     if (kind == PART_PLACES) {
-        emit_set(p, at, address(w, MM_TABLED_WORDS));
+        quant_find_places(w, at);
         return;
     }
     read_param(w, paired, MM_PARAM_PAIRED, pointers[0]);
@@ -199,13 +173,10 @@ static void blocks(struct quant * q, enum part kind) {
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
     struct asm_reg at = take(w, ASM_R), out = take(w, ASM_R);
     struct apart a = take_apart(w);
-    struct places places = {0};
+    struct quant_places places;
     struct asm_reg upper = a.top;
     if (kind == PART_PLACES) {
-        places.seven = take_splat(w, LANE_8, 7);
-        places.four = take_splat(w, LANE_8, 4);
-        places.eight = take_splat(w, LANE_8, 8);
-        places.middle = take_splat(w, LANE_8, MIDDLE);
+        quant_take_places(w, &places, MIDDLE);
     } else if (kind == PART_BYTES) {
         upper = take_splat(w, LANE_8, 0x80);
     }

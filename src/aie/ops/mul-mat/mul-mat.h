@@ -281,7 +281,7 @@ enum {
     MM_PARAM_FIRST =
         MM_PARAM_BEFORE_WORDS, // byte of a slice at which the first block's numbers begin,
     MM_PARAM_BLOCK,            // from there to the second's,
-    MM_PARAM_BLOCK_TRIPS,      // vectors of them,
+    MM_PARAM_BLOCK_TRIPS,      // vectors of them, 0: all scales come first,
     MM_PARAM_MORE,             // what is added to each byte,
     MM_PARAM_WORDS,            // and where they go
     MM_PARAM_TABLE,            // bytes,

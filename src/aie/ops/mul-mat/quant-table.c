@@ -1,8 +1,8 @@
 // quant-table: blocks whose numbers begin within a word, as whole words, [word][64 rows]: both of a
 // slice, one behind the other. Where numbers are places in a table these are looked up: 16 numbers
 // of 8 bits, each of which is held 64 times, and a row of choices between two of them by the bits
-// of a place. Any table will do. The one of mxfp4 is worked out where that is shorter (and in
-// aie2p-quant-transposed.c): 16 less than r + max(r, 4) + 2 max(r, 6), and a sign.
+// of a place. Any table will do. The one of mxfp4 is worked out where that is shorter: with r for
+// the lower three bits, u = r + max(r - 4, 0) and u + max(u - 8, 0), and a sign.
 //
 // Scales of mxfp4 are exponents, of which d is 2^(e - 128): e - 1 in bf16's place. The least two
 // are smaller than bf16's normal numbers and become 0. Where d is multiplied first with what is too
@@ -66,7 +66,7 @@ static void find_words(struct writer * w, struct asm_reg raw, struct asm_reg at)
     asm_label(p, here);
 }
 
-void quant_straighten(struct quant * q) {
+static void straighten(struct quant * q) {
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg *from = q->pointers, to = q->pointers[2], scratch = q->pointers[3];
@@ -110,6 +110,32 @@ void quant_straighten(struct quant * q) {
     emit_add_small(p, left, left, -1);
     asm_jump_if_nonzero(p, left, again);
     quant_end(w);
+}
+
+// In panels scales that are a byte are a word before the numbers of all blocks, which are whole
+// words as they come.
+void quant_straighten(struct quant * q) {
+    struct asm_program * p = q->p;
+    struct writer w = {.q = q, .p = p};
+    int come = asm_label_new(p);
+    read_param(&w, q->number, MM_PARAM_BLOCK_TRIPS, q->pointers[0]);
+    asm_jump_if_zero(p, q->number, come);
+    straighten(q);
+    asm_label(p, come);
+}
+
+// Where those of a slice are.
+void quant_find_places(struct writer * w, struct asm_reg at) {
+    struct asm_program * p = w->p;
+    const struct asm_reg * pointers = w->q->pointers;
+    int here = asm_label_new(p);
+    emit_set(p, at, address(w, MM_TABLED_WORDS));
+    read_param(w, w->q->number, MM_PARAM_BLOCK_TRIPS, pointers[0]);
+    asm_jump_if_nonzero(p, w->q->number, here);
+    find_block(w, pointers[0]);
+    emit_copy(p, at, sum_of(w, w->q->number, WORD));
+    emit_alu(p, AIE_BASIC_ADD, at, at, shifted(w, masked(w, slice_number(w), 1), 11 /* 2 BLOCK */));
+    asm_label(p, here);
 }
 
 // ---- a table ----
@@ -198,7 +224,7 @@ static void look_up(struct quant * q, bool is_long) {
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], to = q->pointers[1];
-    struct asm_reg i = take_set(w, ASM_R, 0), pick = take(w, ASM_R);
+    struct asm_reg i = take_set(w, ASM_R, 0), pick = take(w, ASM_R), at = take(w, ASM_R);
     struct look_up l;
     int again = asm_label_new(p);
     take_look_up(w, &l);
@@ -207,13 +233,17 @@ static void look_up(struct quant * q, bool is_long) {
     emit_set(p, to, address(w, is_long ? MM_LONG_BYTES : MM_TABLED_BYTES));
     emit_set(p, l.values, address(w, table + MIDDLE * QUANT_VECTOR));
     asm_label(p, again);
+    if (!is_long) {
+        quant_find_places(w, at);
+    }
     emit_copy(p, pick, sum_of(w, masked(w, i, 1), EVEN_8));
     struct asm_reg block = shifted(w, masked(w, i, 2), 10 - 1 /* BLOCK */);
     if (is_long) {
         add_long_words(w, block);
         emit_copy(p, from, block);
     } else {
-        emit_copy(p, from, sum_of(w, block, address(w, MM_TABLED_WORDS)));
+        emit_alu(p, AIE_BASIC_ADD, block, block, at);
+        emit_copy(p, from, block);
     }
     emit_set(p, q->number, VECTORS);
     asm_loop_begin(p, q->number);
@@ -240,25 +270,25 @@ static void look_up(struct quant * q, bool is_long) {
     quant_end(w);
 }
 
-// The numbers of mxfp4, more by 128 where they stay bytes.
-struct mxfp4 {
-    struct asm_reg seven, four, six, eight, less, middle;
-};
+void quant_take_places(struct writer * w, struct quant_places * c, int32_t middle) {
+    c->seven = take_splat(w, LANE_8, 7);
+    c->four = take_splat(w, LANE_8, 4);
+    c->eight = take_splat(w, LANE_8, 8);
+    c->middle = take_splat(w, LANE_8, middle);
+}
 
-static struct asm_reg worked_out(struct writer * w, const struct mxfp4 * m, struct asm_reg places) {
-    struct asm_program * p = w->p;
-    struct asm_reg most[2], sum, negative = emit_new_mask(p, LANE_8), d = asm_local(p, ASM_X);
-    struct asm_reg r = lanes_8(w, LANE_AND, places, m->seven);
-    for (int i = 0; i < 2; i++) {
-        most[i] = asm_local(p, ASM_X);
-        emit_choose(p, LANE_MAX, LANE_8, most[i], emit_new_mask(p, LANE_8), r,
-                    i ? m->six : m->four);
-    }
-    sum = lanes_8(w, LANE_ADD, r, most[0]);
-    sum = lanes_8(w, LANE_ADD, sum, lanes_8(w, LANE_ADD, most[1], most[1]));
-    sum = lanes_8(w, LANE_ADD, sum, m->less);
-    emit_compare(p, LANE_NOT_LESS, LANE_8, negative, places, m->eight);
-    emit_add_or_sub(p, LANE_8, d, m->middle, sum, negative);
+// a and by how much it is more than b.
+static struct asm_reg steeper(struct writer * w, struct asm_reg a, struct asm_reg b) {
+    struct asm_reg more = asm_local(w->p, ASM_X);
+    emit_excess(w->p, LANE_8, more, a, b);
+    return lanes_8(w, LANE_ADD, a, more);
+}
+
+struct asm_reg quant_worked_out(struct writer * w, const struct quant_places * c,
+                                struct asm_reg places) {
+    struct asm_reg r = lanes_8(w, LANE_AND, places, c->seven), d = asm_local(w->p, ASM_X);
+    emit_sub_from(w->p, LANE_8, d, c->middle, steeper(w, steeper(w, r, c->four), c->eight), places,
+                  c->eight);
     return d;
 }
 
@@ -267,20 +297,17 @@ static void work_out(struct quant * q) {
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], *to = q->pointers + 1;
-    struct asm_reg i = take_set(w, ASM_R, 2), pick[2];
+    struct asm_reg i = take_set(w, ASM_R, 2), at = take(w, ASM_R), pick[2];
     int again = asm_label_new(p);
     for (int n = 0; n < 2; n++) {
         pick[n] = take_set(w, ASM_R, EVEN_8 + n);
     }
-    struct mxfp4 m = {.seven = take_splat(w, LANE_8, 7),
-                      .four = take_splat(w, LANE_8, 4),
-                      .six = take_splat(w, LANE_8, 6),
-                      .eight = take_splat(w, LANE_8, 8),
-                      .less = take_splat(w, LANE_8, -16),
-                      .middle = take_splat(w, LANE_8, q->fused ? 128 : 0)};
+    struct quant_places c;
+    quant_take_places(w, &c, q->fused ? 128 : 0);
     quant_ready(w);
     emit_nibbles_begin(p);
-    emit_set(p, from, address(w, MM_TABLED_WORDS));
+    quant_find_places(w, at);
+    emit_copy(p, from, at);
     for (int n = 0; n < 2; n++) {
         emit_set(p, to[n], address(w, MM_TABLED_BYTES + n * BLOCK));
     }
@@ -291,7 +318,7 @@ static void work_out(struct quant * q) {
     emit_load_next(p, MEM_BLOCKS, v, from);
     nibbles_of(w, pick, v, part);
     for (int n = 0; n < 2; n++) {
-        emit_store_next(p, MEM_BYTES, worked_out(w, &m, part[n]), to[n]);
+        emit_store_next(p, MEM_BYTES, quant_worked_out(w, &c, part[n]), to[n]);
     }
     asm_loop_end(p);
     for (int n = 0; n < 2; n++) {
@@ -335,22 +362,26 @@ void quant_next_block(struct quant * q) {
     quant_end(w);
 }
 
-// Block b of four has its exponent in byte b of word 4 b.
+// Block b of four has its exponent in byte b of word 4 b, in panels of the first word.
 void quant_power_scales(struct quant * q) {
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1], trips = take_set(w, ASM_R, 4);
     struct asm_reg by = take_set(w, ASM_R, 0), half = take_set(w, ASM_R, EVEN_16);
     struct asm_reg byte = take_splat(w, LANE_16, 0xff), one = take_splat(w, LANE_16, 1);
-    struct asm_reg raise = take(w, ASM_S), stay = take(w, ASM_S);
+    struct asm_reg raise = take(w, ASM_S), stay = take(w, ASM_S), far = take(w, ASM_R);
+    struct asm_reg at = take(w, ASM_R), vectors = asm_local(p, ASM_R);
     quant_ready(w);
+    read_param(w, vectors, MM_PARAM_BLOCK_TRIPS, from);
+    emit_copy(p, far, shifted(w, vectors, 6 /* QUANT_VECTOR */));
     emit_set_shift(p, raise, 7);
     emit_set_shift(p, stay, 0);
     find_block(w, from);
-    emit_copy(p, from, q->number);
+    emit_copy(p, at, q->number);
     emit_set(p, to, address(w, MM_LONG_TABLE));
     asm_loop_begin(p, trips);
     asm_loop_alone(p);
+    emit_copy(p, from, at);
     for (int rows = 0; rows < 2; rows++) {
         struct asm_reg moved[2], e = asm_local(p, ASM_X), most = asm_local(p, ASM_X);
         for (int i = 0; i < 2; i++) {
@@ -369,7 +400,7 @@ void quant_power_scales(struct quant * q) {
         }
         emit_store(p, MEM_SCALES, d, to, rows * QUANT_VECTOR);
     }
-    emit_advance(p, from, 4 * WORD);
+    emit_alu(p, AIE_BASIC_ADD, at, at, far);
     emit_advance(p, to, PLANE);
     emit_add_small(p, by, by, 1);
     asm_loop_end(p);
