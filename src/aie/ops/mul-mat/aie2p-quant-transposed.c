@@ -4,6 +4,8 @@
 // are wanted as they stand, one for each row.
 #include "quant-writer.h"
 
+#include "aie/isa/aie2p.h"
+
 enum {
     PITCH = MM_TILE * 4, // bytes from word to word
     ROWS = MM_TILE * 2,  // of the numbers of one k
@@ -19,16 +21,21 @@ struct apart {
     struct asm_reg top, by, rest;           // a scale for each row, and what is too much times that
 };
 
-static struct apart take_apart(struct writer * w) {
-    struct apart a;
+static struct apart take_constants(struct writer * w) {
+    struct apart a = {0};
     a.config = take_set(w, ASM_R, (int32_t) asm_target(w->p)->mul_config);
     a.top = take_splat(w, LANE_8, TOP);
-    a.by = take(w, ASM_X);
-    a.rest = take(w, ASM_BM);
     for (int i = 0; i < 2; i++) {
         a.pick[i] = take_set(w, ASM_MASK, EVEN_8 + i);
         a.zip[i] = take_set(w, ASM_MASK, ZIP_8 + i);
     }
+    return a;
+}
+
+static struct apart take_apart(struct writer * w) {
+    struct apart a = take_constants(w);
+    a.by = take(w, ASM_X);
+    a.rest = take(w, ASM_BM);
     return a;
 }
 
@@ -64,8 +71,9 @@ static struct asm_reg number_of(struct writer * w, const struct apart * a, struc
 
 // ---- q4_0, and mxfp4 by what its places mean ----
 
-// Numbers of mxfp4 are so much more while they are bytes. Behind TOP they are 144 too much.
-enum { MIDDLE = 16, MINUS_144 = 0xc310 };
+// Numbers of mxfp4 are TOP more while they are bytes, which spares a register, and behind TOP 195 too
+// much.
+enum { MINUS_195 = 0xc343 };
 
 // Lower halves of bytes are numbers of to[0], upper ones of to[1], which may have other scales; the
 // places are what they hold, or none are given.
@@ -86,6 +94,9 @@ static void trip(struct writer * w, const struct apart * a, const struct apart *
         }
     }
     emit_advance(p, from, PITCH);
+}
+
+static void step(struct asm_program * p, const struct asm_reg to[2]) {
     for (int i = 0; i < 2; i++) {
         emit_advance(p, to[i], 4 * ROWS);
     }
@@ -119,17 +130,13 @@ static void bytes_trip(struct writer * w, const struct apart * a, struct asm_reg
 
 // ---- both blocks of a slice ----
 
-enum part { PART_Q4_0, PART_PLACES, PART_BYTES };
+enum part { PART_Q4_0, PART_BYTES };
 
-// Where the words of the first block are: as they came, or what a table made of them.
+// Where the words of the first block are.
 static void find_words(struct writer * w, enum part kind, struct asm_reg at) {
     struct asm_program * p = w->p;
     const struct asm_reg * pointers = w->q->pointers;
     struct asm_reg paired = asm_local(p, ASM_R);
-    if (kind == PART_PLACES) {
-        quant_find_places(w, at);
-        return;
-    }
     read_param(w, paired, MM_PARAM_PAIRED, pointers[0]);
     if (kind == PART_Q4_0) { // such a run is told nothing else
         emit_copy(p, at, raw_of(w));
@@ -149,10 +156,6 @@ static void next_words(struct writer * w, enum part kind, struct asm_reg at) {
     struct asm_program * p = w->p;
     const struct asm_reg * pointers = w->q->pointers;
     struct asm_reg paired = asm_local(p, ASM_R), far = asm_local(p, ASM_R);
-    if (kind == PART_PLACES) {
-        emit_copy(p, at, sum_of(w, at, 4 * PITCH));
-        return;
-    }
     read_param(w, paired, MM_PARAM_PAIRED, pointers[0]);
     if (kind == PART_Q4_0) {
         emit_set(p, far, 4 * PITCH);
@@ -173,22 +176,15 @@ static void blocks(struct quant * q, enum part kind) {
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
     struct asm_reg at = take(w, ASM_R), out = take(w, ASM_R);
     struct apart a = take_apart(w);
-    struct quant_places places;
     struct asm_reg upper = a.top;
-    if (kind == PART_PLACES) {
-        quant_take_places(w, &places, MIDDLE);
-    } else if (kind == PART_BYTES) {
+    if (kind == PART_BYTES) {
         upper = take_splat(w, LANE_8, 0x80);
     }
     int part = asm_label_new(p);
     quant_ready(w);
     emit_nibbles_begin(p);
     emit_copy(p, out, sum_of(w, q->base, 2 * ROWS - q->offset));
-    if (kind == PART_PLACES) {
-        emit_copy(p, scales, planes_of(w));
-    } else {
-        emit_set(p, scales, address(w, MM_SCALES));
-    }
+    emit_set(p, scales, address(w, MM_SCALES));
     find_words(w, kind, at);
     asm_label(p, part);
     emit_copy(p, from, at);
@@ -197,14 +193,15 @@ static void blocks(struct quant * q, enum part kind) {
     if (kind != PART_BYTES) {
         emit_copy(p, to[1], sum_of(w, out, 16 * ROWS));
         emit_each(p, LANE_PRODUCT, a.rest, a.rest,
-                  splat(w, LANE_16, kind == PART_PLACES ? MINUS_144 : MINUS_136), a.by, a.config);
+                  splat(w, LANE_16, MINUS_136), a.by, a.config);
     }
     emit_set(p, q->number, kind == PART_BYTES ? 8 : 4);
     asm_loop_begin(p, q->number);
     if (kind == PART_BYTES) {
         bytes_trip(w, &a, upper, from, to[0]);
     } else {
-        trip(w, &a, &a, kind == PART_PLACES ? &places : NULL, from, to);
+        trip(w, &a, &a, NULL, from, to);
+        step(p, to);
     }
     asm_loop_end(p);
     struct asm_reg other[2] = {asm_local(p, ASM_R), asm_local(p, ASM_R)};
@@ -225,8 +222,64 @@ void quant_apart(struct quant * q) {
     blocks(q, PART_Q4_0);
 }
 
+// mxfp4: both blocks in one loop, for half of the rows and then for the other. Scales are the same
+// for the four words of a block, whose numbers end where the upper halves of its bytes begin.
+#define WALK(n) A_FIXED(AIE_REG(AIE_D, (n)))
+enum { WALK_SCALES = 2, WALK_TO }; // and of the upper halves; products of bf16 use none of them
+
+static void set_walk(struct asm_program * p, int walk, int32_t word, int32_t block) {
+    emit_set_fixed(p, AIE_REG(AIE_DN, walk), 4 - 1);
+    emit_set_fixed(p, AIE_REG(AIE_DC, walk), 0);
+    emit_set_fixed(p, AIE_REG(AIE_DJ, walk), word);
+    emit_set_fixed(p, AIE_REG(AIE_M, walk), block);
+}
+
 void quant_apart_places(struct quant * q) {
-    blocks(q, PART_PLACES);
+    struct writer writer = quant_begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
+    struct asm_reg at = take(w, ASM_R), out = take(w, ASM_R), planes = take(w, ASM_R);
+    struct asm_reg minus = take_splat(w, LANE_16, MINUS_195);
+    struct apart a = take_constants(w);
+    struct quant_places places;
+    int half = asm_label_new(p);
+    quant_take_places(w, &places);
+    places.middle = a.top;
+    quant_ready(w);
+    emit_nibbles_begin(p);
+    emit_copy(p, out, sum_of(w, q->base, 2 * ROWS - q->offset));
+    emit_copy(p, planes, planes_of(w));
+    set_walk(p, WALK_SCALES, 0, ROWS);
+    for (int i = 0; i < 2; i++) {
+        set_walk(p, WALK_TO + i, 4 * ROWS, 20 * ROWS);
+    }
+    quant_find_places(w, at);
+    asm_label(p, half);
+    emit_copy(p, from, at);
+    emit_copy(p, to[0], out);
+    emit_copy(p, to[1], sum_of(w, out, 16 * ROWS));
+    struct asm_reg plane = asm_local(p, ASM_R);
+    emit_alu(p, AIE_BASIC_ADD, plane, planes, masked(w, out, HALF));
+    emit_copy(p, scales, plane);
+    emit_set(p, q->number, 8);
+    asm_loop_begin(p, q->number);
+    a.by = asm_local(p, ASM_X);
+    a.rest = asm_local(p, ASM_BM);
+    ASM_MEM(p, AIE2P_VLDA_2D_dmx_lda_x, MEM_SCALES, A_REG(a.by), A_REG(scales), WALK(WALK_SCALES));
+    emit_each(p, LANE_PRODUCT, a.rest, a.rest, minus, a.by, a.config);
+    trip(w, &a, &a, &places, from, to);
+    for (int i = 0; i < 2; i++) {
+        ASM(p, AIE2P_PADDA_2D, A_REG(to[i]), WALK(WALK_TO + i));
+    }
+    asm_loop_end(p);
+    struct asm_reg other[2] = {asm_local(p, ASM_R), asm_local(p, ASM_R)};
+    emit_set(p, other[0], 2 * QUANT_VECTOR);
+    emit_set(p, other[1], HALF);
+    emit_alu(p, AIE_BASIC_XOR, at, at, other[0]);
+    emit_alu(p, AIE_BASIC_XOR, out, out, other[1]);
+    emit_alu(p, AIE_BASIC_AND, q->number, at, other[0]);
+    asm_jump_if_nonzero(p, q->number, half);
+    quant_end(w);
 }
 
 void quant_apart_bytes(struct quant * q) {
@@ -322,6 +375,7 @@ void quant_apart_halves(struct quant * q) {
     emit_set(p, q->number, 8);
     asm_loop_begin(p, q->number);
     trip(w, &a[0], &a[1], NULL, from, to);
+    step(p, to);
     asm_loop_end(p);
     struct asm_reg other[2] = {asm_local(p, ASM_R), asm_local(p, ASM_R)};
     emit_set(p, other[0], 2 * QUANT_VECTOR);

@@ -6,7 +6,7 @@
 //
 // Scales of mxfp4 are exponents, of which d is 2^(e - 128): e - 1 in bf16's place. The least two
 // are smaller than bf16's normal numbers and become 0. Where d is multiplied first with what is too
-// much, those from 2^116 on give NaN (2304: UNPACK), or from 2^121 on (160:
+// much, those from 2^116 on give NaN (2304: UNPACK), or from 2^121 on (195:
 // aie2p-quant-transposed.c).
 #include "quant-writer.h"
 
@@ -270,11 +270,10 @@ static void look_up(struct quant * q, bool is_long) {
     quant_end(w);
 }
 
-void quant_take_places(struct writer * w, struct quant_places * c, int32_t middle) {
+void quant_take_places(struct writer * w, struct quant_places * c) {
     c->seven = take_splat(w, LANE_8, 7);
     c->four = take_splat(w, LANE_8, 4);
     c->eight = take_splat(w, LANE_8, 8);
-    c->middle = take_splat(w, LANE_8, middle);
 }
 
 // a and by how much it is more than b.
@@ -303,7 +302,8 @@ static void work_out(struct quant * q) {
         pick[n] = take_set(w, ASM_R, EVEN_8 + n);
     }
     struct quant_places c;
-    quant_take_places(w, &c, q->fused ? 128 : 0);
+    quant_take_places(w, &c);
+    c.middle = take_splat(w, LANE_8, q->fused ? 128 : 0);
     quant_ready(w);
     emit_nibbles_begin(p);
     quant_find_places(w, at);

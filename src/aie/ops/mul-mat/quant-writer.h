@@ -193,7 +193,7 @@ struct quant_places {
 };
 // Where the places of a slice are, as whole words.
 void quant_find_places(struct writer * w, struct asm_reg at);
-void quant_take_places(struct writer * w, struct quant_places * c, int32_t middle);
+void quant_take_places(struct writer * w, struct quant_places * c); // all but `middle`
 struct asm_reg quant_worked_out(struct writer * w, const struct quant_places * c,
                                 struct asm_reg places);
 
