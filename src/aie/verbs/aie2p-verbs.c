@@ -273,6 +273,10 @@ static void advance(struct asm_program * p, struct asm_reg pointer, int32_t byte
     }
 }
 
+static void walk(struct asm_program * p, struct asm_reg pointer, int walk) {
+    ASM(p, AIE2P_PADDA_2D, A_REG(pointer), A_FIXED(AIE_REG(AIE_D, walk)));
+}
+
 // ---- registers ----
 
 static void splat(struct asm_program * p, int width, struct asm_reg d, struct asm_reg r) {

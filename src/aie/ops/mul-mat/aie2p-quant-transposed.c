@@ -4,8 +4,6 @@
 // are wanted as they stand, one for each row.
 #include "quant-writer.h"
 
-#include "aie/isa/aie2p.h"
-
 enum {
     PITCH = MM_TILE * 4, // bytes from word to word
     ROWS = MM_TILE * 2,  // of the numbers of one k
@@ -71,14 +69,15 @@ static struct asm_reg number_of(struct writer * w, const struct apart * a, struc
 
 // ---- q4_0, and mxfp4 by what its places mean ----
 
-// Numbers of mxfp4 are TOP more while they are bytes, which spares a register, and behind TOP 195 too
-// much.
+// Numbers of mxfp4 are TOP more while they are bytes, which spares a register, and behind TOP they
+// are 195 too much.
 enum { MINUS_195 = 0xc343 };
 
 // Lower halves of bytes are numbers of to[0], upper ones of to[1], which may have other scales; the
 // places are what they hold, or none are given.
 static void trip(struct writer * w, const struct apart * a, const struct apart * upper,
-                 const struct quant_places * places, struct asm_reg from, const struct asm_reg to[2]) {
+                 const struct quant_places * places, struct asm_reg from,
+                 const struct asm_reg to[2]) {
     struct asm_program * p = w->p;
     struct asm_reg bytes[2], part[2];
     turn(w, a, from, bytes);
@@ -192,8 +191,7 @@ static void blocks(struct quant * q, enum part kind) {
     emit_load_next(p, MEM_SCALES, a.by, scales);
     if (kind != PART_BYTES) {
         emit_copy(p, to[1], sum_of(w, out, 16 * ROWS));
-        emit_each(p, LANE_PRODUCT, a.rest, a.rest,
-                  splat(w, LANE_16, MINUS_136), a.by, a.config);
+        emit_each(p, LANE_PRODUCT, a.rest, a.rest, splat(w, LANE_16, MINUS_136), a.by, a.config);
     }
     emit_set(p, q->number, kind == PART_BYTES ? 8 : 4);
     asm_loop_begin(p, q->number);
@@ -224,15 +222,7 @@ void quant_apart(struct quant * q) {
 
 // mxfp4: both blocks in one loop, for half of the rows and then for the other. Scales are the same
 // for the four words of a block, whose numbers end where the upper halves of its bytes begin.
-#define WALK(n) A_FIXED(AIE_REG(AIE_D, (n)))
 enum { WALK_SCALES = 2, WALK_TO }; // and of the upper halves; products of bf16 use none of them
-
-static void set_walk(struct asm_program * p, int walk, int32_t word, int32_t block) {
-    emit_set_fixed(p, AIE_REG(AIE_DN, walk), 4 - 1);
-    emit_set_fixed(p, AIE_REG(AIE_DC, walk), 0);
-    emit_set_fixed(p, AIE_REG(AIE_DJ, walk), word);
-    emit_set_fixed(p, AIE_REG(AIE_M, walk), block);
-}
 
 void quant_apart_places(struct quant * q) {
     struct writer writer = quant_begin(q), *w = &writer;
@@ -249,9 +239,9 @@ void quant_apart_places(struct quant * q) {
     emit_nibbles_begin(p);
     emit_copy(p, out, sum_of(w, q->base, 2 * ROWS - q->offset));
     emit_copy(p, planes, planes_of(w));
-    set_walk(p, WALK_SCALES, 0, ROWS);
+    emit_set_walk(p, WALK_SCALES, 4, 0, ROWS);
     for (int i = 0; i < 2; i++) {
-        set_walk(p, WALK_TO + i, 4 * ROWS, 20 * ROWS);
+        emit_set_walk(p, WALK_TO + i, 4, 4 * ROWS, 20 * ROWS);
     }
     quant_find_places(w, at);
     asm_label(p, half);
@@ -265,11 +255,12 @@ void quant_apart_places(struct quant * q) {
     asm_loop_begin(p, q->number);
     a.by = asm_local(p, ASM_X);
     a.rest = asm_local(p, ASM_BM);
-    ASM_MEM(p, AIE2P_VLDA_2D_dmx_lda_x, MEM_SCALES, A_REG(a.by), A_REG(scales), WALK(WALK_SCALES));
+    emit_load(p, MEM_SCALES, a.by, scales, 0);
+    emit_walk(p, scales, WALK_SCALES);
     emit_each(p, LANE_PRODUCT, a.rest, a.rest, minus, a.by, a.config);
     trip(w, &a, &a, &places, from, to);
     for (int i = 0; i < 2; i++) {
-        ASM(p, AIE2P_PADDA_2D, A_REG(to[i]), WALK(WALK_TO + i));
+        emit_walk(p, to[i], WALK_TO + i);
     }
     asm_loop_end(p);
     struct asm_reg other[2] = {asm_local(p, ASM_R), asm_local(p, ASM_R)};

@@ -291,13 +291,13 @@ struct asm_reg quant_worked_out(struct writer * w, const struct quant_places * c
     return d;
 }
 
-// Each block's lower halves of bytes come first, then its upper ones.
+// Each block's lower halves of bytes come first, then its upper ones. Products that are multiplied
+// as they are unpacked use none of these walks yet, nor does UNPACK.
 static void work_out(struct quant * q) {
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], *to = q->pointers + 1;
-    struct asm_reg i = take_set(w, ASM_R, 2), at = take(w, ASM_R), pick[2];
-    int again = asm_label_new(p);
+    struct asm_reg at = take(w, ASM_R), pick[2];
     for (int n = 0; n < 2; n++) {
         pick[n] = take_set(w, ASM_R, EVEN_8 + n);
     }
@@ -306,26 +306,22 @@ static void work_out(struct quant * q) {
     c.middle = take_splat(w, LANE_8, q->fused ? 128 : 0);
     quant_ready(w);
     emit_nibbles_begin(p);
-    quant_find_places(w, at);
-    emit_copy(p, from, at);
     for (int n = 0; n < 2; n++) {
         emit_set(p, to[n], address(w, MM_TABLED_BYTES + n * BLOCK));
+        emit_set_walk(p, n, VECTORS, QUANT_VECTOR, QUANT_VECTOR + BLOCK);
     }
-    asm_label(p, again);
-    emit_set(p, q->number, VECTORS);
+    quant_find_places(w, at);
+    emit_copy(p, from, at);
+    emit_set(p, q->number, 2 * VECTORS);
     asm_loop_begin(p, q->number);
     struct asm_reg v = asm_local(p, ASM_X), part[2];
     emit_load_next(p, MEM_BLOCKS, v, from);
     nibbles_of(w, pick, v, part);
     for (int n = 0; n < 2; n++) {
-        emit_store_next(p, MEM_BYTES, quant_worked_out(w, &c, part[n]), to[n]);
+        emit_store(p, MEM_BYTES, quant_worked_out(w, &c, part[n]), to[n], 0);
+        emit_walk(p, to[n], n);
     }
     asm_loop_end(p);
-    for (int n = 0; n < 2; n++) {
-        emit_advance(p, to[n], BLOCK);
-    }
-    emit_add_small(p, i, i, -1);
-    asm_jump_if_nonzero(p, i, again);
     quant_end(w);
 }
 
