@@ -89,7 +89,9 @@ bool mat_padded(const struct mat_world * w, const struct mat_source * s, struct 
         if ((found && !panels_asked()) || !mat_streams(&padded, MAT_HI)) {
             continue;
         }
-        bool lies = panels_asked() && mat_panel(w, &padded.view, &padded.panel);
+        // A chunk that is all of a row wants so much of a memtile that reading does not run ahead.
+        bool lies = panels_asked() && mat_panel(w, &padded.view, &padded.panel) &&
+                    2 * 4 * (size_t) padded.panel.words <= padded.view.nb[1];
         *out = found && !lies ? *out : padded;
         found = true;
         if (lies) {

@@ -310,6 +310,7 @@ static void many_as_unpacked(void ** state) {
 static void unpacked(void ** state) {
     (void) state;
     static const int64_t ms[] = {16, 80, 528, 272};
+    const struct mm_type * t = mm_type(rig_arch, DTYPE_BF16);
     struct rig r;
     rig_open(&r);
     for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
@@ -318,8 +319,15 @@ static void unpacked(void ** state) {
              i += rig_whole ? 1 : 2 * RIG_EVERY) {
             struct kernel_spec one = product(b, DTYPE_F32, ms[i], 1, 2048, 1);
             struct kernel_panel panel;
-            if (aie_panel(&one, &panel)) {
-                same_bits(&r, unpacking(b, ms[i], 2048), panel);
+            if (!aie_panel(&one, &panel)) {
+                continue;
+            }
+            struct kernel_spec unpack = unpacking(b, ms[i], 2048);
+            if (mm_unpacks(t, b, panel.pair > 0)) {
+                same_bits(&r, unpack, panel);
+            } else {
+                unpack.params[0] = kernel_blocks_param(b, panel);
+                assert_int_not_equal(aie_supports(&unpack, NULL), ST_OK);
             }
         }
     }

@@ -243,7 +243,7 @@ void quant_apart_places(struct quant * q) {
     for (int i = 0; i < 2; i++) {
         emit_set_walk(p, WALK_TO + i, 4, 4 * ROWS, 20 * ROWS);
     }
-    quant_find_places(w, at);
+    emit_copy(p, at, quant_places_at(w, from));
     asm_label(p, half);
     emit_copy(p, from, at);
     emit_copy(p, to[0], out);

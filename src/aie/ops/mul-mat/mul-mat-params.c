@@ -204,10 +204,10 @@ static void scales_params(const struct mm_type * t, const struct mm_shape * s,
     p[MM_PARAM_OTHER] = other;
     p[MM_PARAM_D_AT] = l->d_at;
     p[MM_PARAM_D_SECOND] = EVEN_16 + l->d_second;
-    p[MM_PARAM_FIRST] = w->tells ? 1 : 2;
-    p[MM_PARAM_BLOCK] = kernel_block_bytes(s->blocks);
-    p[MM_PARAM_BLOCK_TRIPS] =
-        s->paired && w->tells ? 0 : w->info->bytes / 4 * MM_TILE * 4 / QUANT_VECTOR;
+    bool first = s->paired && w->tells; // all scales
+    p[MM_PARAM_FIRST] = first ? 4 : w->tells ? 1 : 2;
+    p[MM_PARAM_BLOCK] = w->info->bytes - first;
+    p[MM_PARAM_BLOCK_TRIPS] = first ? 0 : w->info->bytes / 4 * MM_TILE * 4 / QUANT_VECTOR;
 }
 
 // Blocks that are multiplied as they are unpacked.

@@ -66,7 +66,14 @@ static void find_words(struct writer * w, struct asm_reg raw, struct asm_reg at)
     asm_label(p, here);
 }
 
-static void straighten(struct quant * q) {
+// UNPACK has no room for panels beside gemm on aie2p, and takes none with such blocks there.
+static bool takes_panels(const struct quant * q) {
+    return q->fused || q->wide || q->apart;
+}
+
+// In panels scales that are a byte are a word before the numbers of all blocks. These are whole
+// words as they come: who looks for them is told where they are.
+void quant_straighten(struct quant * q) {
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg *from = q->pointers, to = q->pointers[2], scratch = q->pointers[3];
@@ -74,8 +81,18 @@ static void straighten(struct quant * q) {
     struct asm_reg by[2] = {take(w, ASM_MASK), take(w, ASM_MASK)};
     struct asm_reg bits[2] = {take(w, ASM_X), take(w, ASM_X)}, more = take(w, ASM_X);
     int again = asm_label_new(p);
+    int begin = asm_label_new(p), end = asm_label_new(p);
     quant_ready(w);
     find_words(w, raw, at);
+    if (takes_panels(q)) {
+        read_param(w, q->number, MM_PARAM_BLOCK_TRIPS, from[0]);
+        asm_jump_if_nonzero(p, q->number, begin);
+        struct asm_reg come = sum_of(w, raw, -address(w, 0));
+        emit_alu(p, AIE_BASIC_ADD, come, come, shifted(w, at, 8 - 2 /* WORD */));
+        store_param(w, come, MM_PARAM_WORDS, from[1]);
+        asm_jump(p, end);
+    }
+    asm_label(p, begin);
     struct asm_reg n = asm_local(p, ASM_R), goes = asm_local(p, ASM_R);
     read_param(w, n, MM_PARAM_MORE, from[0]);
     emit_splat(p, LANE_8, more, n);
@@ -109,33 +126,19 @@ static void straighten(struct quant * q) {
     emit_alu(p, AIE_BASIC_ADD, at, at, q->number);
     emit_add_small(p, left, left, -1);
     asm_jump_if_nonzero(p, left, again);
+    asm_label(p, end);
     quant_end(w);
 }
 
-// In panels scales that are a byte are a word before the numbers of all blocks, which are whole
-// words as they come.
-void quant_straighten(struct quant * q) {
-    struct asm_program * p = q->p;
-    struct writer w = {.q = q, .p = p};
-    int come = asm_label_new(p);
-    read_param(&w, q->number, MM_PARAM_BLOCK_TRIPS, q->pointers[0]);
-    asm_jump_if_zero(p, q->number, come);
-    straighten(q);
-    asm_label(p, come);
-}
-
-// Where those of a slice are.
-void quant_find_places(struct writer * w, struct asm_reg at) {
-    struct asm_program * p = w->p;
-    const struct asm_reg * pointers = w->q->pointers;
-    int here = asm_label_new(p);
-    emit_set(p, at, address(w, MM_TABLED_WORDS));
-    read_param(w, w->q->number, MM_PARAM_BLOCK_TRIPS, pointers[0]);
-    asm_jump_if_nonzero(p, w->q->number, here);
-    find_block(w, pointers[0]);
-    emit_copy(p, at, sum_of(w, w->q->number, WORD));
-    emit_alu(p, AIE_BASIC_ADD, at, at, shifted(w, masked(w, slice_number(w), 1), 11 /* 2 BLOCK */));
-    asm_label(p, here);
+// Where the places of a slice are, as whole words.
+struct asm_reg quant_places_at(struct writer * w, struct asm_reg pointer) {
+    struct asm_reg at = asm_local(w->p, ASM_R);
+    if (!takes_panels(w->q)) {
+        emit_set(w->p, at, address(w, MM_TABLED_WORDS));
+        return at;
+    }
+    read_param(w, at, MM_PARAM_WORDS, pointer);
+    return sum_of(w, at, address(w, 0));
 }
 
 // ---- a table ----
@@ -224,7 +227,7 @@ static void look_up(struct quant * q, bool is_long) {
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], to = q->pointers[1];
-    struct asm_reg i = take_set(w, ASM_R, 0), pick = take(w, ASM_R), at = take(w, ASM_R);
+    struct asm_reg i = take_set(w, ASM_R, 0), pick = take(w, ASM_R);
     struct look_up l;
     int again = asm_label_new(p);
     take_look_up(w, &l);
@@ -233,16 +236,13 @@ static void look_up(struct quant * q, bool is_long) {
     emit_set(p, to, address(w, is_long ? MM_LONG_BYTES : MM_TABLED_BYTES));
     emit_set(p, l.values, address(w, table + MIDDLE * QUANT_VECTOR));
     asm_label(p, again);
-    if (!is_long) {
-        quant_find_places(w, at);
-    }
     emit_copy(p, pick, sum_of(w, masked(w, i, 1), EVEN_8));
     struct asm_reg block = shifted(w, masked(w, i, 2), 10 - 1 /* BLOCK */);
     if (is_long) {
         add_long_words(w, block);
         emit_copy(p, from, block);
     } else {
-        emit_alu(p, AIE_BASIC_ADD, block, block, at);
+        emit_alu(p, AIE_BASIC_ADD, block, block, quant_places_at(w, from));
         emit_copy(p, from, block);
     }
     emit_set(p, q->number, VECTORS);
@@ -292,12 +292,13 @@ struct asm_reg quant_worked_out(struct writer * w, const struct quant_places * c
 }
 
 // Each block's lower halves of bytes come first, then its upper ones. Products that are multiplied
-// as they are unpacked use none of these walks yet, nor does UNPACK.
+// as they are unpacked use none of the walks yet, nor does UNPACK.
 static void work_out(struct quant * q) {
+    enum { WALK = 0 };
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
-    const struct asm_reg from = q->pointers[0], *to = q->pointers + 1;
-    struct asm_reg at = take(w, ASM_R), pick[2];
+    const struct asm_reg from = q->pointers[0], to = q->pointers[1];
+    struct asm_reg pick[2];
     for (int n = 0; n < 2; n++) {
         pick[n] = take_set(w, ASM_R, EVEN_8 + n);
     }
@@ -306,21 +307,18 @@ static void work_out(struct quant * q) {
     c.middle = take_splat(w, LANE_8, q->fused ? 128 : 0);
     quant_ready(w);
     emit_nibbles_begin(p);
-    for (int n = 0; n < 2; n++) {
-        emit_set(p, to[n], address(w, MM_TABLED_BYTES + n * BLOCK));
-        emit_set_walk(p, n, VECTORS, QUANT_VECTOR, QUANT_VECTOR + BLOCK);
-    }
-    quant_find_places(w, at);
-    emit_copy(p, from, at);
+    emit_set(p, to, address(w, MM_TABLED_BYTES + BLOCK / 2)); // from where offsets reach both
+    emit_set_walk(p, WALK, VECTORS, QUANT_VECTOR, QUANT_VECTOR + BLOCK);
+    emit_copy(p, from, quant_places_at(w, from));
     emit_set(p, q->number, 2 * VECTORS);
     asm_loop_begin(p, q->number);
     struct asm_reg v = asm_local(p, ASM_X), part[2];
     emit_load_next(p, MEM_BLOCKS, v, from);
     nibbles_of(w, pick, v, part);
     for (int n = 0; n < 2; n++) {
-        emit_store(p, MEM_BYTES, quant_worked_out(w, &c, part[n]), to[n], 0);
-        emit_walk(p, to[n], n);
+        emit_store(p, MEM_BYTES, quant_worked_out(w, &c, part[n]), to, (2 * n - 1) * BLOCK / 2);
     }
+    emit_walk(p, to, WALK);
     asm_loop_end(p);
     quant_end(w);
 }
@@ -366,18 +364,21 @@ void quant_power_scales(struct quant * q) {
     struct asm_reg by = take_set(w, ASM_R, 0), half = take_set(w, ASM_R, EVEN_16);
     struct asm_reg byte = take_splat(w, LANE_16, 0xff), one = take_splat(w, LANE_16, 1);
     struct asm_reg raise = take(w, ASM_S), stay = take(w, ASM_S), far = take(w, ASM_R);
-    struct asm_reg at = take(w, ASM_R), vectors = asm_local(p, ASM_R);
     quant_ready(w);
-    read_param(w, vectors, MM_PARAM_BLOCK_TRIPS, from);
-    emit_copy(p, far, shifted(w, vectors, 6 /* QUANT_VECTOR */));
+    if (takes_panels(q)) {
+        read_param(w, q->number, MM_PARAM_BLOCK_TRIPS, from);
+        emit_copy(p, far, shifted(w, q->number, 6 /* QUANT_VECTOR */));
+    }
     emit_set_shift(p, raise, 7);
     emit_set_shift(p, stay, 0);
     find_block(w, from);
-    emit_copy(p, at, q->number);
+    emit_copy(p, from, q->number);
     emit_set(p, to, address(w, MM_LONG_TABLE));
     asm_loop_begin(p, trips);
     asm_loop_alone(p);
-    emit_copy(p, from, at);
+    if (takes_panels(q)) {
+        emit_copy(p, from, q->number);
+    }
     for (int rows = 0; rows < 2; rows++) {
         struct asm_reg moved[2], e = asm_local(p, ASM_X), most = asm_local(p, ASM_X);
         for (int i = 0; i < 2; i++) {
@@ -396,7 +397,11 @@ void quant_power_scales(struct quant * q) {
         }
         emit_store(p, MEM_SCALES, d, to, rows * QUANT_VECTOR);
     }
-    emit_alu(p, AIE_BASIC_ADD, at, at, far);
+    if (takes_panels(q)) {
+        emit_alu(p, AIE_BASIC_ADD, q->number, q->number, far);
+    } else {
+        emit_advance(p, from, 4 * WORD);
+    }
     emit_advance(p, to, PLANE);
     emit_add_small(p, by, by, 1);
     asm_loop_end(p);

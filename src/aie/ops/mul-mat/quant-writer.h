@@ -192,7 +192,7 @@ struct quant_places {
     struct asm_reg seven, four, eight, middle;
 };
 // Where the places of a slice are, as whole words.
-void quant_find_places(struct writer * w, struct asm_reg at);
+struct asm_reg quant_places_at(struct writer * w, struct asm_reg pointer);
 void quant_take_places(struct writer * w, struct quant_places * c); // all but `middle`
 struct asm_reg quant_worked_out(struct writer * w, const struct quant_places * c,
                                 struct asm_reg places);
