@@ -152,32 +152,38 @@ struct kernel_panel kernel_panel_of(const struct kernel_spec * spec) {
     struct kernel_panel p = kernel_panel(spec->arch, kernel_blocks_of(spec),
                                          (int) (spec->params[0] >> PANEL_ROWS_AT & 0x3f),
                                          (int) (spec->params[0] >> PANEL_WORDS_AT));
-    bool paired = spec->params[0] >> PANEL_PAIRED_AT & 1;
-    p.pair = !paired ? 0 : p.pair ? p.pair : KERNEL_NO_PAIR;
-    p.scale = p.pair > 0 ? p.scale : 0;
+    if (!(spec->params[0] >> PANEL_PAIRED_AT & 1)) {
+        return (struct kernel_panel){.rows = p.rows, .words = p.words};
+    }
+    p.pair = p.pair ? p.pair : KERNEL_NO_PAIR;
     return p;
 }
 
 struct kernel_panel kernel_panel(enum aie_arch arch, enum kernel_blocks b, int rows, int words) {
     const struct kernel_block_info * info = kernel_block(b);
-    bool paired = rows && info->paired >> arch & 1;
+    if (!rows || !(info->paired >> arch & 1)) {
+        return (struct kernel_panel){.rows = rows, .words = words};
+    }
+    int width = info->power ? 1 : 2;
     return (struct kernel_panel){.rows = rows,
                                  .words = words,
-                                 .pair = paired ? 2 * info->bytes : 0,
-                                 .scale = paired ? info->scale : 0};
+                                 .pair = 4 / width * info->bytes,
+                                 .block = info->bytes,
+                                 .scale = info->scale,
+                                 .width = width};
 }
 
-// Where byte `at` of two blocks lies, and how many follow it there.
+// Where byte `at` of blocks whose scales are a word lies, and how many follow it there.
 static size_t pair_at(const struct kernel_panel * p, size_t at, size_t * n) {
-    enum { SCALE = 2 };
-    size_t block = (size_t) p->pair / 2, scale = (size_t) p->scale, in = at % block;
-    bool second = at >= block, is_scale = in >= scale && in < scale + SCALE;
-    size_t end = is_scale ? scale + SCALE : in < scale ? scale : block;
+    size_t block = (size_t) p->block, scale = (size_t) p->scale, width = (size_t) p->width;
+    size_t i = at / block, in = at % block;
+    bool is_scale = in >= scale && in < scale + width;
+    size_t end = is_scale ? scale + width : in < scale ? scale : block;
     *n = end - in < *n ? end - in : *n;
     if (is_scale) {
-        return in + (second ? SCALE : 0);
+        return in + i * width;
     }
-    return second == (scale > 0) ? at + SCALE : at; // those that the other's scale moves
+    return at + i * (scale ? width : 0) + (scale ? 0 : ((size_t) p->pair / block - 1 - i) * width);
 }
 
 size_t kernel_panel_at(const struct kernel_panel * p, size_t row_bytes, size_t at, size_t * n) {

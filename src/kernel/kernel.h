@@ -65,7 +65,7 @@ struct kernel_block_info { // a row of blocks.def
     enum kernel_block_way way;
     int bits;        // of a number
     int scale;       // byte of a block at which it has d
-    unsigned paired; // bits, by architecture: two blocks of a panel have their scales together
+    unsigned paired; // bits, by architecture: blocks of a panel have their scales together
     bool power;      // d is the exponent of a power of two, not an f16
     bool gemm;       // products of many rows take them as they are, where gemm does so
     int cycles;      // about, of aie2p: 64 numbers of 64 rows, times one row
@@ -101,13 +101,16 @@ bool kernel_block_is_streamed(enum kernel_blocks b);
 // What a shim reads of a panel for one chunk is one run. Panels follow each other as rows would.
 //
 // Blocks that are whole words by twos have numbers that begin in the middle of a word: of q6_K the
-// second one's, of q4_0 and q8_0 the first one's. In a panel the scales of two stand together,
-// between the numbers of both or before them, so that none do.
+// second one's, of q4_0 and q8_0 the first one's; those of mxfp4 are whole words by fours. In a
+// panel the scales of so many stand together, between the numbers of two or before all, so that
+// none do.
 struct kernel_panel {
     int rows;  // 0: row behind row
     int words; // 32-bit words of a chunk
-    int pair;  // bytes of two such blocks; 0: blocks are as they are
-    int scale; // where a block has its scale: at its beginning or its end
+    int pair;  // bytes of so many blocks; 0: blocks are as they are
+    int block; // of one
+    int scale; // where it has its scale: at its beginning or its end
+    int width; // bytes of that
 };
 enum { KERNEL_PANEL_ROWS = 16 }; // at most; a power of two
 enum { KERNEL_NO_PAIR = -1 };    // of `pair`: a parameter asks for what there is not

@@ -459,7 +459,7 @@ static void cheapest_way(void ** state) {
         world.place = (struct route_place){at, at};
         struct ggml_tensor * a = ggml_new_tensor_2d(none, cases[i].type, cases[i].k, cases[i].m);
         struct view weights = view_of(a);
-        mat_panel(&(struct npu){.store = world.store, .arch = world.arch}, &weights, &world.panel);
+        mat_panel(&world, &weights, &world.panel);
         struct mat_plan p = plan(
             ggml_mul_mat(none, a, ggml_new_tensor_2d(none, GGML_TYPE_F32, cases[i].k, cases[i].n)));
         if (p.chunk[1] != cases[i].at_once || p.a.way != cases[i].a || p.b.way != cases[i].b) {

@@ -88,7 +88,7 @@ static struct shadow * make(int first, int n) {
     struct mat_source s = rows(first, n);
     int before = n_allocs;
     flushed = 0;
-    struct shadow * out = shadow_make(&all, &s, MAT_HI);
+    struct shadow * out = shadow_make(&all, &s, MAT_HI, NULL);
     assert_non_null(out);
     assert_int_equal(flushed, n_allocs > before ? (uint64_t) n * PADDED * 2 : 0);
     return out;
@@ -123,7 +123,7 @@ static void known_by_what_it_is_made_of(void ** state) {
     shadow_release(make(0, ROWS));
     shadow_release(make(0, ROWS - 1));
     assert_null(shadow_find(&all, &s, MAT_LEFT));
-    struct shadow * precise = shadow_make(&all, &s, MAT_LEFT);
+    struct shadow * precise = shadow_make(&all, &s, MAT_LEFT, NULL);
     assert_int_equal(shadow_view(precise).ne[0], 3 * PADDED);
     shadow_release(precise);
     s = mat_source_of(s.view, true);
@@ -180,8 +180,8 @@ static void without_memory(void ** state) {
     (void) state;
     struct mat_source s = rows(0, ROWS);
     is_full = true;
-    assert_null(shadow_make(&all, &s, MAT_HI));
-    assert_null(shadow_make(&all, &s, MAT_HI));
+    assert_null(shadow_make(&all, &s, MAT_HI, NULL));
+    assert_null(shadow_make(&all, &s, MAT_HI, NULL));
     assert_int_equal(n_warnings, 1);
     is_full = false;
     shadow_release(make(0, ROWS)); // later there may be some
@@ -192,7 +192,7 @@ static void * use_and_drop(void * user) {
         int first = i % 3 * 2;
         struct mat_source s = rows(first, 2);
         struct shadow * shadow = shadow_find(&all, &s, MAT_HI);
-        shadow = shadow ? shadow : shadow_make(&all, &s, MAT_HI);
+        shadow = shadow ? shadow : shadow_make(&all, &s, MAT_HI, NULL);
         assert_made_of(shadow, first);
         shadow_release(shadow);
         if (user && i % 7 == 0) {

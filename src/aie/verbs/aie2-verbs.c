@@ -154,6 +154,10 @@ static void advance(struct asm_program * p, struct asm_reg pointer, int32_t byte
     ASM(p, AIE2_PADDA_lda_ptr_inc_idx_imm, A_REG(pointer), A_IMM(bytes));
 }
 
+static void walk(struct asm_program * p, struct asm_reg pointer, int walk) {
+    ASM(p, AIE2_PADDA_2D, A_REG(pointer), A_FIXED(AIE_REG(AIE_D, walk)));
+}
+
 // ---- registers ----
 
 static void splat(struct asm_program * p, int width, struct asm_reg d, struct asm_reg r) {
@@ -227,6 +231,20 @@ static void add_or_sub(struct asm_program * p, int width, struct asm_reg d, stru
                        struct asm_reg b, struct asm_reg mask) {
     static const int ops[LANE_WIDTHS] = {AIE2_VADDSUB_8, AIE2_VADDSUB_16, AIE2_VADDSUB_32};
     ASM(p, ops[width], A_REG(d), A_REG(a), A_REG(b), A_REG(mask));
+}
+
+static void excess(struct asm_program * p, int width, struct asm_reg d, struct asm_reg a,
+                   struct asm_reg b) {
+    static const int ops[LANE_WIDTHS] = {AIE2_VMAXDIFF_LT_S8, AIE2_VMAXDIFF_LT_S16,
+                                         AIE2_VMAXDIFF_LT_S32};
+    ASM(p, ops[width], A_REG(d), A_REG(emit_new_mask(p, width)), A_REG(a), A_REG(b));
+}
+
+static void sub_from(struct asm_program * p, int width, struct asm_reg d, struct asm_reg a,
+                     struct asm_reg b, struct asm_reg x, struct asm_reg least) {
+    struct asm_reg mask = emit_new_mask(p, width);
+    compare(p, LANE_NOT_LESS, width, mask, x, least);
+    add_or_sub(p, width, d, a, b, mask);
 }
 
 static void shift_bytes(struct asm_program * p, struct asm_reg d, struct asm_reg a,

@@ -273,6 +273,10 @@ static void advance(struct asm_program * p, struct asm_reg pointer, int32_t byte
     }
 }
 
+static void walk(struct asm_program * p, struct asm_reg pointer, int walk) {
+    ASM(p, AIE2P_PADDA_2D, A_REG(pointer), A_FIXED(AIE_REG(AIE_D, walk)));
+}
+
 // ---- registers ----
 
 static void splat(struct asm_program * p, int width, struct asm_reg d, struct asm_reg r) {
@@ -362,6 +366,26 @@ static void add_or_sub(struct asm_program * p, int width, struct asm_reg d, stru
                        struct asm_reg b, struct asm_reg mask) {
     static const int ops[LANE_WIDTHS] = {AIE2P_VADDSUB_8, AIE2P_VADDSUB_16, AIE2P_VADDSUB_32};
     ASM(p, ops[width], A_REG(d), A_REG(a), A_REG(b), A_REG(mask));
+}
+
+static void excess(struct asm_program * p, int width, struct asm_reg d, struct asm_reg a,
+                   struct asm_reg b) {
+    static const int ops[LANE_WIDTHS] = {AIE2P_VMAXDIFF_LT_8_vaddSign1,
+                                         AIE2P_VMAXDIFF_LT_16_vaddSign1,
+                                         AIE2P_VMAXDIFF_LT_32_vaddSign1};
+    ASM(p, ops[width], A_REG(d), A_REG(a), A_REG(b));
+}
+
+// The mask stands where choices leave theirs: programs that hold masks of 32 lanes have no register
+// for one of 64.
+static void sub_from(struct asm_program * p, int width, struct asm_reg d, struct asm_reg a,
+                     struct asm_reg b, struct asm_reg x, struct asm_reg least) {
+    static const int less[LANE_WIDTHS] = {AIE2P_VGE_8_vaddSign1, AIE2P_VGE_16_vaddSign1,
+                                          AIE2P_VGE_32_vaddSign1};
+    static const int sums[LANE_WIDTHS] = {AIE2P_VADDSUB_8, AIE2P_VADDSUB_16, AIE2P_VADDSUB_32};
+    aie_reg mask = width == LANE_8 ? AIE_REG(AIE_L, 0) : AIE_REG(AIE_R, 16);
+    ASM(p, less[width], A_FIXED(mask), A_REG(x), A_REG(least));
+    ASM(p, sums[width], A_REG(d), A_REG(a), A_REG(b), A_FIXED(mask));
 }
 
 static void shift_bytes(struct asm_program * p, struct asm_reg d, struct asm_reg a,

@@ -63,6 +63,13 @@ void emit_set_fixed(struct asm_program * p, aie_reg d, int32_t value) {
     ASM(p, basic(p, AIE_BASIC_SET), A_FIXED(d), A_IMM(value));
 }
 
+void emit_set_walk(struct asm_program * p, int walk, int times, int32_t step, int32_t last) {
+    emit_set_fixed(p, AIE_REG(AIE_DN, walk), times - 1);
+    emit_set_fixed(p, AIE_REG(AIE_DC, walk), 0);
+    emit_set_fixed(p, AIE_REG(AIE_DJ, walk), step);
+    emit_set_fixed(p, AIE_REG(AIE_M, walk), last);
+}
+
 void emit_set_shift(struct asm_program * p, struct asm_reg s, int amount) {
     ASM(p, basic(p, AIE_BASIC_SET_MOVABLE), A_REG(s), A_IMM(amount));
 }

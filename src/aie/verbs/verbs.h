@@ -40,6 +40,8 @@ struct asm_reg emit_new_mask(struct asm_program * p, int width); // of as many l
 void emit_set(struct asm_program * p, struct asm_reg d, int32_t value);       // any scalar
 void emit_set_small(struct asm_program * p, struct asm_reg d, int32_t value); // r, within 1024
 void emit_set_fixed(struct asm_program * p, aie_reg d, int32_t value); // a walk's, by its name
+// Of `times` steps of a walk the last one is another; then it begins anew.
+void emit_set_walk(struct asm_program * p, int walk, int times, int32_t step, int32_t last);
 void emit_set_shift(struct asm_program * p, struct asm_reg s, int amount);
 void emit_set_label(struct asm_program * p, struct asm_reg pointer, int label);
 void emit_copy(struct asm_program * p, struct asm_reg d, struct asm_reg a); // any to any

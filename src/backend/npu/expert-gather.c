@@ -25,7 +25,7 @@ static void set_gathered(const struct expert_call * c, char * padded_row, struct
     expert_product(c, 0, 0, &g->p);
     if (g->shadows[0]) {
         struct view view = shadow_view(g->shadows[0]);
-        expert_pad(c, &view, padded_row, &g->p);
+        expert_pad(c, g->shadows[0], padded_row, &g->p);
         a->data = pretended(PRETENDED_EXPERTS);
         a->nb[2] = a->nb[3] = view_bytes(&view);
     }
@@ -64,7 +64,7 @@ static bool is_one(struct hsa_stream * s, const struct expert_call * c, const st
                    const struct expert_product * p) {
     struct mat_world w = mat_world_of(s->device);
     struct mat_plan plan;
-    w.panel = g->shadows[0] ? w.panel : c->weights.panel;
+    w.panel = g->shadows[0] ? p->panel : c->weights.panel;
     bool one = mat_plan_node(w, &p->node, &plan, NULL) == ST_OK && plan.a.way == MAT_AS_IT_STANDS &&
                !plan.by_pieces && !mat_reads_on_host(&plan) && !plan.result.staged &&
                (!g->shadows[0] || mat_scratch(&plan) == 0);
@@ -94,7 +94,8 @@ static enum status send_gathered(struct hsa_stream * s, const struct expert_call
         st = kept_node(s, &as->node, done, err); // it is this one that is written down
     }
     if (st == ST_OK && !*done && (as == &all || is_one(s, c, g, as))) {
-        st = mat_compute(s, &as->node, err);
+        st = g->shadows[0] ? mat_compute_as(s, &as->node, as->panel, err)
+                           : mat_compute(s, &as->node, err);
         *done = st == ST_OK;
         kept_end(s, *done);
     }
@@ -112,7 +113,7 @@ enum status expert_gathered(struct hsa_stream * s, const struct expert_call * c,
     enum status st = ST_OK;
     for (int i = 0; i < n && st == ST_OK; i++) {
         struct mat_source weights = expert_source(c, expert_id(c, i));
-        st = mat_shadow(s, c->as, &weights, MAT_PADDED, &g.shadows[i], err);
+        st = mat_shadow(s, c->as, &weights, MAT_PADDED, &c->padded, &g.shadows[i], err);
         whole = whole && g.shadows[i];
     }
     if (st == ST_OK && n && whole) {

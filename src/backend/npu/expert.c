@@ -43,6 +43,21 @@ struct job { // an expert with several rows
 
 // ---- plans ----
 
+struct mat_source expert_source(const struct expert_call * c, int64_t expert) {
+    struct mat_source one = c->weights;
+    one.view.ne[2] = 1;
+    if (one.view.data) {
+        one.view.data += (size_t) expert * one.view.nb[2];
+    }
+    return one;
+}
+
+static bool find_padded(const struct mat_world * w, struct expert_call * c) {
+    struct shadows * all = c->as->buffer ? buffer_shadows(c->as) : NULL;
+    struct mat_source one = expert_source(c, 0);
+    return all ? shadows_padded(all, w, &one, &c->padded) : mat_padded(w, &one, &c->padded);
+}
+
 static enum status call_of(const struct mat_world * w, const struct ggml_tensor * node,
                            struct expert_call * out, struct error * err) {
     const struct ggml_tensor *as = node->src[0], *b = node->src[1], *ids = node->src[2];
@@ -75,19 +90,9 @@ static enum status call_of(const struct mat_world * w, const struct ggml_tensor 
     }
     out->precise =
         mat_is_precise(w, node) && !(as->type == GGML_TYPE_BF16 && b->type == GGML_TYPE_BF16);
-    struct view padded;
-    out->pads = !out->precise && b->type == GGML_TYPE_F32 && mat_padded(&out->weights, &padded);
-    out->k = out->pads ? padded.ne[0] : as->ne[0];
+    out->pads = !out->precise && b->type == GGML_TYPE_F32 && find_padded(w, out);
+    out->k = out->pads ? out->padded.view.ne[0] : as->ne[0];
     return ST_OK;
-}
-
-struct mat_source expert_source(const struct expert_call * c, int64_t expert) {
-    struct mat_source one = c->weights;
-    one.view.ne[2] = 1;
-    if (one.view.data) {
-        one.view.data += (size_t) expert * one.view.nb[2];
-    }
-    return one;
 }
 
 // The rows of src1 that one expert gets, in the kernel's form.
@@ -105,13 +110,6 @@ static enum status plan_expert(const struct mat_world * w, const struct expert_c
     struct view b = rows_view(c, a->view.ne[0], n);
     struct view result = view_contiguous(GGML_TYPE_F32, (int64_t[]){c->as->ne[1], n, 1, 1}, NULL);
     return mat_plan_prepared(*w, a, c->precise, &b, &result, out, err);
-}
-
-// How one expert lies when it is padded.
-static struct mat_source padded_of(const struct expert_call * c) {
-    struct mat_source one = expert_source(c, 0), padded = {0};
-    mat_padded(&one, &padded.view);
-    return padded;
 }
 
 void expert_product(const struct expert_call * c, int64_t expert, int64_t row,
@@ -135,15 +133,21 @@ void expert_product(const struct expert_call * c, int64_t expert, int64_t row,
     node->src[2] = NULL;
 }
 
-// The same with weights and a row that are padded.
-void expert_pad(const struct expert_call * c, const struct view * weights, char * row,
+// The same with weights and a row that are padded. Nodes like it are known by their tensors
+// (kept.h), and how these weights lie is not to be seen of them: so it stands in a parameter that
+// MUL_MAT does not have.
+void expert_pad(const struct expert_call * c, const struct shadow * weights, char * row,
                 struct expert_product * out) {
+    enum { LAST_PARAM = GGML_MAX_OP_PARAMS / 4 - 1 };
     struct ggml_tensor *a = &out->a, *b = &out->b;
+    const struct view view = shadow_view(weights);
+    out->panel = shadow_panel(weights);
+    out->node.op_params[LAST_PARAM] = 1 + out->panel.rows;
     a->ne[0] = b->ne[0] = c->k;
-    a->data = weights->data;
+    a->data = view.data;
     b->data = row;
     for (int d = 1; d < GGML_MAX_DIMS; d++) {
-        a->nb[d] = weights->nb[d];
+        a->nb[d] = view.nb[d];
         b->nb[d] = (size_t) c->k * sizeof(float);
     }
     a->view_src = b->view_src = NULL;
@@ -163,7 +167,7 @@ enum status expert_check(const struct mat_world * w, const struct ggml_tensor * 
     own.panel = c.weights.panel;
     st = mat_plan_node(own, &one.node, &alone, err);
     // Any expert may get any number of the rows; padded or, where there is no memory for that, not.
-    const struct mat_source weights[] = {expert_source(&c, 0), padded_of(&c)};
+    const struct mat_source weights[] = {expert_source(&c, 0), c.padded};
     int64_t most = c.n_slots * c.n_tokens, n = 1;
     while (st == ST_OK && n <= most) {
         struct mat_plan p;
@@ -184,7 +188,7 @@ void expert_ways(struct mat_world w, const struct ggml_tensor * node, struct rou
         return;
     }
     int64_t rows = c.n_slots * c.n_tokens, experts = rows < c.n_experts ? rows : c.n_experts;
-    struct mat_source weights = c.pads ? padded_of(&c) : expert_source(&c, 0);
+    struct mat_source weights = c.pads ? c.padded : expert_source(&c, 0);
     w.ways = out;
     if (plan_expert(&w, &c, &weights, (rows + experts - 1) / experts, &p, NULL) == ST_OK &&
         !out->n) {
@@ -314,14 +318,16 @@ static enum status plan_job(struct hsa_stream * s, const struct expert_call * c,
     struct mat_world w = mat_world_here(s);
     enum mat_pieces pieces = c->precise ? MAT_LEFT : MAT_HI;
     struct mat_source weights = expert_source(c, expert);
-    enum status st = c->pads ? mat_shadow(s, c->as, &weights, MAT_PADDED, &j->shadow, err) : ST_OK;
+    enum status st =
+        c->pads ? mat_shadow(s, c->as, &weights, MAT_PADDED, &c->padded, &j->shadow, err) : ST_OK;
     if (st == ST_OK && j->shadow) {
-        struct mat_source padded = {.view = shadow_view(j->shadow)};
+        struct mat_source padded = {.view = shadow_view(j->shadow),
+                                    .panel = shadow_panel(j->shadow)};
         return plan_expert(&w, c, &padded, j->n_rows, &j->plan, err);
     }
     st = st == ST_OK ? plan_expert(&w, c, &weights, j->n_rows, &j->plan, err) : st;
     if (st == ST_OK && !mat_stands(&weights, pieces) && !mat_streams(&weights, pieces)) {
-        st = mat_shadow(s, c->as, &weights, pieces, &j->shadow, err);
+        st = mat_shadow(s, c->as, &weights, pieces, NULL, &j->shadow, err);
     }
     if (j->shadow && j->plan.a.way != MAT_AS_IT_STANDS) {
         struct view packed = shadow_view(j->shadow);
@@ -415,14 +421,16 @@ static enum status run_product(struct hsa_stream * s, const struct expert_produc
     }
     if (in_scratch) {
         struct mat_plan plan;
-        st = mat_plan_node(mat_world_of(s->device), &p->node, &plan, err);
+        struct mat_world w = mat_world_of(s->device);
+        w.panel = p->panel;
+        st = mat_plan_node(w, &p->node, &plan, err);
         if (st != ST_OK || mat_scratch(&plan) > 0) {
             kept_void(s->npu->kept);
             return ST_OK;
         }
     }
     *done = true;
-    st = mat_compute(s, &p->node, err);
+    st = in_scratch ? mat_compute_as(s, &p->node, p->panel, err) : mat_compute(s, &p->node, err);
     kept_end(s, st == ST_OK);
     return st;
 }
@@ -434,7 +442,8 @@ static enum status run_alone(struct hsa_stream * s, const struct expert_call * c
     struct shadow * shadow = NULL;
     struct mat_source weights = expert_source(c, expert);
     bool done = false;
-    enum status st = c->pads ? mat_shadow(s, c->as, &weights, MAT_PADDED, &shadow, err) : ST_OK;
+    enum status st =
+        c->pads ? mat_shadow(s, c->as, &weights, MAT_PADDED, &c->padded, &shadow, err) : ST_OK;
     if (st == ST_OK && shadow && (!rows->room || rows->resets != s->n_resets)) {
         *rows = (struct expert_rows){0};
         st = expert_pad_rows(s, c, rows, err);
@@ -442,11 +451,10 @@ static enum status run_alone(struct hsa_stream * s, const struct expert_call * c
     expert_product(c, expert, row, &p);
     if (st == ST_OK && shadow && rows->room) {
         struct expert_product padded = p;
-        struct view view = shadow_view(shadow);
         int64_t at = row % c->n_slots % c->b->ne[1] + row / c->n_slots * c->b->ne[1];
         padded.node.src[0] = &padded.a;
         padded.node.src[1] = &padded.b;
-        expert_pad(c, &view, rows->room + (size_t) at * (size_t) c->k * sizeof(float), &padded);
+        expert_pad(c, shadow, rows->room + (size_t) at * (size_t) c->k * sizeof(float), &padded);
         st = run_product(s, &padded, true, &done, err);
     }
     if (done) {

@@ -4,6 +4,7 @@
 // where k is cut, the ADD kernel sums up what they come to.
 // supports_op and graph_compute both come here.
 #include "mat-plan-impl.h"
+#include "panels.h"
 
 #include "kernel/shared.h"
 
@@ -118,7 +119,7 @@ static struct tensor words_of(const struct view * v) {
     return plan_tensor(&words);
 }
 
-bool mat_panel(const struct npu * npu, const struct view * weights, struct kernel_panel * out) {
+bool mat_panel(const struct mat_world * w, const struct view * weights, struct kernel_panel * out) {
     struct mat_source s = {.view = *weights};
     enum kernel_blocks blocks;
     *out = (struct kernel_panel){0};
@@ -131,17 +132,17 @@ bool mat_panel(const struct npu * npu, const struct view * weights, struct kerne
     struct view sums = view_contiguous(GGML_TYPE_F32, (int64_t[]){a.ne[1], 1, 1, 1}, NULL);
     struct kernel_spec spec = {
         .op = KERNEL_OP_MUL_MAT_BLOCKS,
-        .arch = npu->arch,
+        .arch = w->arch,
         .n_inputs = 2,
         .inputs = {words_of(&a), plan_tensor(&b)},
         .output = plan_tensor(&sums),
         .params[0] = kernel_blocks_param(blocks, *out),
     };
-    if (!store_panel(npu->store, &spec, out)) {
+    if (!store_panel(w->store, &spec, out)) {
         return false;
     }
     spec.params[0] = kernel_blocks_param(blocks, *out);
-    bool can = store_can_itself(npu->store, &spec); // where packs decide, they may lack it
+    bool can = store_can_itself(w->store, &spec); // where packs decide, they may lack it
     *out = can ? *out : (struct kernel_panel){0};
     return can;
 }

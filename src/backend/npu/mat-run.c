@@ -23,7 +23,7 @@ struct mat_world mat_world_here(const struct hsa_stream * s) {
 
 enum status mat_shadow(struct hsa_stream * s, const struct ggml_tensor * weights,
                        const struct mat_source * source, enum mat_pieces pieces,
-                       struct shadow ** out, struct error * err) {
+                       const struct mat_source * padded, struct shadow ** out, struct error * err) {
     struct shadows * all = weights ? buffer_shadows(weights) : NULL;
     *out = NULL;
     if (!all || !buffer_holds_weights(weights)) {
@@ -35,7 +35,7 @@ enum status mat_shadow(struct hsa_stream * s, const struct ggml_tensor * weights
     }
     enum status st = stream_wait(s, err); // the weights may be on their way themselves
     if (st == ST_OK) {
-        *out = shadow_make(all, source, pieces);
+        *out = shadow_make(all, source, pieces, padded);
         atomic_fetch_add(&s->device->staged_operands, *out != NULL);
     }
     return st;
@@ -269,7 +269,7 @@ static enum status plan_with(struct hsa_stream * s, const struct ggml_tensor * n
     }
     struct mat_operand * o = p->a.weights ? &p->a : &p->b;
     if (o->way != MAT_AS_IT_STANDS && !mat_streams(&o->source, o->pieces)) {
-        st = mat_shadow(s, o->weights, &o->source, o->pieces, shadow, err);
+        st = mat_shadow(s, o->weights, &o->source, o->pieces, NULL, shadow, err);
     }
     if (*shadow) {
         struct view packed = shadow_view(*shadow);

@@ -3,6 +3,7 @@
 // elements are zero on both sides of a product and so add nothing to it.
 #include "mat.h"
 #include "panels.h"
+#include "panels.h"
 
 #include "kernel/shared.h"
 
@@ -74,23 +75,30 @@ struct view mat_packed(const struct mat_source * s, enum mat_pieces pieces, void
 
 // ---- blocks ----
 
-bool mat_padded(const struct mat_source * s, struct view * out) {
-    enum { MOST_BLOCKS = 3 };
-    struct mat_source padded = *s;
-    struct view * v = &padded.view;
+bool mat_padded(const struct mat_world * w, const struct mat_source * s, struct mat_source * out) {
+    enum { LEAST_BLOCKS = 3, PART = 12 }; // rows get longer by a twelfth at most
+    const struct view * v = &s->view;
     int64_t block = ggml_blck_size(v->type);
+    bool found = false;
     if (s->columns || block == 1 || v->nb[0] != ggml_type_size(v->type) || mat_streams(s, MAT_HI)) {
         return false;
     }
-    for (int n = 1; n <= MOST_BLOCKS; n++) {
-        const int64_t ne[] = {s->view.ne[0] + n * block, v->ne[1], v->ne[2], v->ne[3]};
-        *v = view_contiguous(v->type, ne, NULL);
-        if (mat_streams(&padded, MAT_HI)) {
-            *out = *v;
-            return true;
+    for (int64_t n = 1; n <= LEAST_BLOCKS || PART * n * block <= v->ne[0]; n++) {
+        const int64_t ne[] = {v->ne[0] + n * block, v->ne[1], v->ne[2], v->ne[3]};
+        struct mat_source padded = {.view = view_contiguous(v->type, ne, NULL)};
+        if ((found && !panels_asked()) || !mat_streams(&padded, MAT_HI)) {
+            continue;
+        }
+        // A chunk that is all of a row wants so much of a memtile that reading does not run ahead.
+        bool lies = panels_asked() && mat_panel(w, &padded.view, &padded.panel) &&
+                    2 * 4 * (size_t) padded.panel.words <= padded.view.nb[1];
+        *out = found && !lies ? *out : padded;
+        found = true;
+        if (lies) {
+            break;
         }
     }
-    return false;
+    return found;
 }
 
 void mat_stage_padded(const struct mat_source * s, const struct view * out) {

@@ -46,9 +46,11 @@ bool mat_can_stage(const struct mat_source * s);
 struct view mat_packed(const struct mat_source * s, enum mat_pieces pieces, void * data);
 enum status mat_stage(const struct mat_source * s, enum mat_pieces pieces, char * out,
                       struct error * err);
-// The form of rows of blocks whose length no kernel takes, with blocks of zeros behind each. False:
-// padding is not needed, or does not help.
-bool mat_padded(const struct mat_source * s, struct view * out);
+// The form of rows of blocks whose length no kernel takes, with blocks of zeros behind each: a
+// little longer than it has to be where it lies in panels then. False: padding is not needed, or
+// does not help.
+struct mat_world;
+bool mat_padded(const struct mat_world * w, const struct mat_source * s, struct mat_source * out);
 void mat_stage_padded(const struct mat_source * s, const struct view * out);
 // Whether products of many rows may have it as stored block floats.
 bool mat_can_store(const struct mat_source * s);
@@ -68,6 +70,11 @@ struct shadows {
     struct shadow * first;
     atomic_size_t count; // so that the usual write, where there are none, locks nothing
     bool warned;
+    struct padding { // of one of several matrices of a shape
+        struct mat_source of, to;
+        bool pads;
+    } paddings[4];
+    unsigned n_paddings; // ever made
 };
 
 void shadows_init(struct shadows * all, struct hsac_agent * agent);
@@ -77,11 +84,15 @@ void shadows_drop(struct shadows * all, const void * begin, size_t bytes);
 // NULL when there is none yet; the caller holds it otherwise.
 struct shadow * shadow_find(struct shadows * all, const struct mat_source * source,
                             enum mat_pieces pieces);
-// Makes the form, unless another thread has made it. NULL when there is no memory: the log says so
-// once, and the weights are then converted each time.
+// mat_padded, which plans some kernels: the last answers are kept.
+bool shadows_padded(struct shadows * all, const struct mat_world * w, const struct mat_source * s,
+                    struct mat_source * out);
+// Makes the form, unless another thread has made it; padded: of MAT_PADDED. NULL when there is no
+// memory: the log says so once, and the weights are then converted each time.
 struct shadow * shadow_make(struct shadows * all, const struct mat_source * source,
-                            enum mat_pieces pieces);
+                            enum mat_pieces pieces, const struct mat_source * padded);
 struct view shadow_view(const struct shadow * s);
+struct kernel_panel shadow_panel(const struct shadow * s); // how it lies, of padded blocks
 void shadow_release(struct shadow * s);
 
 // ---- mat-plan.c: how a product becomes kernels ----
@@ -155,7 +166,7 @@ bool mat_stands(const struct mat_source * s, enum mat_pieces pieces);
 // Is it of quantized blocks that the cores make into numbers? Then no packed form is kept of it.
 bool mat_streams(const struct mat_source * s, enum mat_pieces pieces);
 // The layout of weights that their products are fastest with. False: row behind row.
-bool mat_panel(const struct npu * npu, const struct view * weights, struct kernel_panel * out);
+bool mat_panel(const struct mat_world * w, const struct view * weights, struct kernel_panel * out);
 bool mat_is_product(enum ggml_op op); // of two operands: MUL_MAT, OUT_PROD
 // Are products of the node better than bf16?
 bool mat_is_precise(const struct mat_world * w, const struct ggml_tensor * node);
@@ -210,7 +221,7 @@ enum status mat_compute_as(struct hsa_stream * s, const struct ggml_tensor * nod
 // The steps of mat_compute. The packed form of weights, held by the caller; NULL when none is kept.
 enum status mat_shadow(struct hsa_stream * s, const struct ggml_tensor * weights,
                        const struct mat_source * source, enum mat_pieces pieces,
-                       struct shadow ** out, struct error * err);
+                       const struct mat_source * padded, struct shadow ** out, struct error * err);
 void mat_use(struct mat_operand * o, const struct view * packed); // instead of making it
 size_t mat_scratch(const struct mat_plan * p);                    // bytes that mat_place hands out
 void mat_place(struct mat_plan * p, char * room);  // gives what is not there yet its place

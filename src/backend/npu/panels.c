@@ -36,28 +36,33 @@ void panels_row(const struct kernel_panel * panel, const char * data, size_t row
     }
 }
 
-// In place, a panel at a time.
-bool panels_lay_out(struct panels * all, const struct paneled * p, bool to_panels) {
-    size_t bytes = (size_t) p->panel.rows * p->row_bytes;
+// A panel at a time.
+bool panels_arrange(const struct kernel_panel * panel, char * data, size_t size, size_t row_bytes,
+                    bool to_panels) {
+    size_t bytes = (size_t) panel->rows * row_bytes;
     char * rows = malloc(bytes);
-    hsac_host_begin(all->agent, p->view.data, p->bytes);
-    for (size_t first = 0; rows && first < p->bytes; first += bytes) {
-        char * panel = p->view.data + first;
+    for (size_t first = 0; rows && first < size; first += bytes) {
         if (to_panels) {
-            memcpy(rows, panel, bytes);
+            memcpy(rows, data + first, bytes);
         }
         for (size_t done = 0, n; done < bytes; done += n) {
             n = bytes - done;
-            char * at = place(p, first + done, &n);
+            char * at = data + kernel_panel_at(panel, row_bytes, first + done, &n);
             memcpy(to_panels ? at : rows + done, to_panels ? rows + done : at, n);
         }
         if (!to_panels) {
-            memcpy(panel, rows, bytes);
+            memcpy(data + first, rows, bytes);
         }
     }
-    hsac_host_end(all->agent, p->view.data, p->bytes);
     free(rows);
     return rows != NULL;
+}
+
+bool panels_lay_out(struct panels * all, const struct paneled * p, bool to_panels) {
+    hsac_host_begin(all->agent, p->view.data, p->bytes);
+    bool ok = panels_arrange(&p->panel, p->view.data, p->bytes, p->row_bytes, to_panels);
+    hsac_host_end(all->agent, p->view.data, p->bytes);
+    return ok;
 }
 
 // ---- the list ----
@@ -123,7 +128,7 @@ bool panels_is_same(const struct paneled * p, const struct view * v) {
 
 // ---- uploads ----
 
-static bool asked(void) {
+bool panels_asked(void) {
     return env_flag("GGML_HSA_PANELS", true);
 }
 
@@ -131,12 +136,13 @@ void panels_upload(struct panels * all, struct npu * npu, const struct ggml_tens
                    bool whole) {
     struct view v = view_of(tensor);
     struct paneled p = {.view = v, .bytes = ggml_nbytes(tensor), .row_bytes = v.nb[1]};
-    if (!ggml_is_contiguous(tensor) || p.bytes == 0 || !asked()) {
+    const struct mat_world w = {.store = npu->store, .arch = npu->arch};
+    if (!ggml_is_contiguous(tensor) || p.bytes == 0 || !panels_asked()) {
         return;
     }
     pthread_mutex_lock(&all->lock);
     struct paneled * there = panels_next(all, v.data, v.data + p.bytes);
-    if ((!there || !panels_is_same(there, &v)) && mat_panel(npu, &v, &p.panel)) {
+    if ((!there || !panels_is_same(there, &v)) && mat_panel(&w, &v, &p.panel)) {
         while (
             (there = panels_next(all, v.data, v.data + p.bytes))) { // of a tensor that is no more
             if (there->kind != PLAIN) {

@@ -47,6 +47,12 @@ bool panels_write(struct panels * all, char * at, const void * data, size_t size
 bool panels_fill(struct panels * all, char * at, uint8_t value, size_t size);
 bool panels_read(struct panels * all, const char * at, void * data, size_t size);
 
+// Whether weights may lie so at all (GGML_HSA_PANELS).
+bool panels_asked(void);
+// Rows of memory to panels and back, in place; false: no memory for it.
+bool panels_arrange(const struct kernel_panel * panel, char * data, size_t size, size_t row_bytes,
+                    bool to_panels);
+
 // How a tensor, or one of its matrices, lies; rows 0: row behind row.
 struct kernel_panel panels_of(struct panels * all, const struct view * v);
 // Does one lie there? Lays them all out row behind row; false: no memory for it.

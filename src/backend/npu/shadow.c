@@ -6,6 +6,7 @@
 // drained; a shadow that was dropped meanwhile is out of the list, so that nobody finds it any
 // more, and its memory goes with the last who held it.
 #include "mat.h"
+#include "panels.h"
 #include "touch.h"
 
 #include <stdlib.h>
@@ -16,6 +17,7 @@ struct shadow {
     struct mat_source source;
     enum mat_pieces pieces;
     struct view view;
+    struct kernel_panel panel;
     size_t holders;
     bool dropped;
 };
@@ -88,21 +90,19 @@ struct shadow * shadow_find(struct shadows * all, const struct mat_source * sour
 }
 
 static struct shadow * make(struct shadows * all, const struct mat_source * source,
-                            enum mat_pieces pieces) {
-    struct view view;
-    if (pieces != MAT_PADDED) {
-        view = mat_packed(source, pieces, NULL);
-    } else if (!mat_padded(source, &view)) {
-        return NULL;
-    }
+                            enum mat_pieces pieces, const struct mat_source * padded) {
+    bool pads = pieces == MAT_PADDED;
+    struct view view = pads ? padded->view : mat_packed(source, pieces, NULL);
+    struct kernel_panel panel = pads ? padded->panel : (struct kernel_panel){0};
     struct shadow * s = calloc(1, sizeof *s);
     view.data = s ? hsac_alloc(all->agent, HSAC_POOL_DATA, view_bytes(&view)) : NULL;
     if (view.data) {
         touch_begin(all->agent, &source->view);
     }
-    bool ok = view.data && pieces == MAT_PADDED;
+    bool ok = view.data && pads;
     if (ok) {
         mat_stage_padded(source, &view);
+        ok = !panel.rows || panels_arrange(&panel, view.data, view_bytes(&view), view.nb[1], true);
     } else if (view.data) {
         ok = mat_stage(source, pieces, view.data, NULL) == ST_OK;
     }
@@ -121,6 +121,7 @@ static struct shadow * make(struct shadows * all, const struct mat_source * sour
                          .source = *source,
                          .pieces = pieces,
                          .view = view,
+                         .panel = panel,
                          .holders = 1};
     all->first = s;
     atomic_fetch_add(&all->count, 1);
@@ -128,11 +129,11 @@ static struct shadow * make(struct shadows * all, const struct mat_source * sour
 }
 
 struct shadow * shadow_make(struct shadows * all, const struct mat_source * source,
-                            enum mat_pieces pieces) {
+                            enum mat_pieces pieces, const struct mat_source * padded) {
     pthread_mutex_lock(&all->lock);
     struct shadow * s = find(all, source, pieces);
     if (!s) {
-        s = make(all, source, pieces);
+        s = make(all, source, pieces, padded);
     }
     bool warn = !s && !all->warned;
     all->warned |= warn;
@@ -144,8 +145,35 @@ struct shadow * shadow_make(struct shadows * all, const struct mat_source * sour
     return s;
 }
 
+bool shadows_padded(struct shadows * all, const struct mat_world * w, const struct mat_source * s,
+                    struct mat_source * out) {
+    enum { MOST = sizeof all->paddings / sizeof all->paddings[0] };
+    const struct padding * p = NULL;
+    struct mat_source of = *s;
+    of.view.data = NULL;
+    pthread_mutex_lock(&all->lock);
+    for (unsigned i = 0; i < all->n_paddings && i < MOST && !p; i++) {
+        bool same = mat_same_source(&all->paddings[i].of, &of);
+        p = same ? &all->paddings[i] : NULL;
+    }
+    if (!p) {
+        struct padding * made = &all->paddings[all->n_paddings++ % MOST];
+        *made = (struct padding){.of = of};
+        made->pads = mat_padded(w, &of, &made->to);
+        p = made;
+    }
+    *out = p->to;
+    bool pads = p->pads;
+    pthread_mutex_unlock(&all->lock);
+    return pads;
+}
+
 struct view shadow_view(const struct shadow * s) {
     return s->view;
+}
+
+struct kernel_panel shadow_panel(const struct shadow * s) {
+    return s->panel;
 }
 
 void shadow_release(struct shadow * s) {

@@ -80,14 +80,15 @@ static void to_panels(uint8_t * data, int64_t rows, int64_t row_words, struct ke
         }
     }
     for (size_t at = 0; p.pair && at < bytes; at += (size_t) p.pair) { // chunks are whole pairs
-        size_t block = (size_t) p.pair / 2, numbers = block - 2;
+        size_t width = (size_t) p.width, blocks = 4 / width;
+        size_t block = (size_t) p.pair / blocks, numbers = block - width;
         uint8_t old[512], *to = data + at;
-        memcpy(old, to, 2 * block);
-        for (size_t i = 0; i < 2; i++) { // scales before both, or between
+        memcpy(old, to, blocks * block);
+        for (size_t i = 0; i < blocks; i++) { // scales before all, or between two
             const uint8_t * from = old + i * block;
-            memcpy(to + (p.scale ? numbers : 0) + 2 * i, from + p.scale, 2);
-            memcpy(to + (p.scale ? i * (numbers + 4) : 4 + i * numbers), from + (p.scale ? 0 : 2),
-                   numbers);
+            memcpy(to + (p.scale ? numbers : 0) + width * i, from + p.scale, width);
+            memcpy(to + (p.scale ? i * (numbers + 4) : 4 + i * numbers),
+                   from + (p.scale ? 0 : width), numbers);
         }
     }
     free(from);
@@ -309,6 +310,7 @@ static void many_as_unpacked(void ** state) {
 static void unpacked(void ** state) {
     (void) state;
     static const int64_t ms[] = {16, 80, 528, 272};
+    const struct mm_type * t = mm_type(rig_arch, DTYPE_BF16);
     struct rig r;
     rig_open(&r);
     for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
@@ -317,8 +319,15 @@ static void unpacked(void ** state) {
              i += rig_whole ? 1 : 2 * RIG_EVERY) {
             struct kernel_spec one = product(b, DTYPE_F32, ms[i], 1, 2048, 1);
             struct kernel_panel panel;
-            if (aie_panel(&one, &panel)) {
-                same_bits(&r, unpacking(b, ms[i], 2048), panel);
+            if (!aie_panel(&one, &panel)) {
+                continue;
+            }
+            struct kernel_spec unpack = unpacking(b, ms[i], 2048);
+            if (mm_unpacks(t, b, panel.pair > 0)) {
+                same_bits(&r, unpack, panel);
+            } else {
+                unpack.params[0] = kernel_blocks_param(b, panel);
+                assert_int_not_equal(aie_supports(&unpack, NULL), ST_OK);
             }
         }
     }
@@ -349,16 +358,17 @@ static void without_pairs(void ** state) {
 // Names tell the layouts apart, and nonsense is refused.
 static void refused(void ** state) {
     (void) state;
-    static const struct kernel_panel wrong[] = {
-        {3, 36, 0, 0}, {32, 36, 0, 0}, {255, 36, 0, 0}, {8, 0, 0, 0},     {8, 35, 0, 0},
-        {8, 40, 0, 0}, {8, 360, 0, 0}, {0, 36, 0, 0},   {8, 65535, 0, 0},
-    };
+    static const struct {
+        int rows, words;
+    } wrong[] = {{3, 36}, {32, 36}, {255, 36}, {8, 0},    {8, 35},
+                 {8, 40}, {8, 360}, {0, 36},   {8, 65535}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct kernel_spec specs[] = {product(KERNEL_Q4_0, DTYPE_F32, 512, 1, 2048, 1),
                                       unpacking(KERNEL_Q4_0, 512, 2048)};
         for (int s = 0; s < 2; s++) {
             struct error err = {0};
-            specs[s].params[0] = kernel_blocks_param(KERNEL_Q4_0, wrong[i]);
+            struct kernel_panel panel = {.rows = wrong[i].rows, .words = wrong[i].words};
+            specs[s].params[0] = kernel_blocks_param(KERNEL_Q4_0, panel);
             assert_int_not_equal(aie_supports(&specs[s], &err), ST_OK);
             assert_true(err.text[0]);
         }
@@ -372,9 +382,11 @@ static void refused(void ** state) {
     rows.inputs[0].nb[1] += 4;
     assert_int_not_equal(aie_supports(&rows, NULL), ST_OK); // nor rows apart
     rows = product(KERNEL_Q4_K, DTYPE_F32, 512, 1, 2048, 1);
-    rows.params[0] = kernel_blocks_param(KERNEL_Q4_K, (struct kernel_panel){8, 36, 0, 0});
+    struct kernel_panel panel = {.rows = 8, .words = 36};
+    rows.params[0] = kernel_blocks_param(KERNEL_Q4_K, panel);
     assert_int_equal(aie_supports(&rows, NULL), ST_OK);
-    rows.params[0] = kernel_blocks_param(KERNEL_Q4_K, (struct kernel_panel){8, 36, 288, 0});
+    panel.pair = 288;
+    rows.params[0] = kernel_blocks_param(KERNEL_Q4_K, panel);
     assert_int_not_equal(aie_supports(&rows, NULL), ST_OK); // which has no pairs
 }
 

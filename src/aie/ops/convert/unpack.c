@@ -74,6 +74,10 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
                          "panels of %d rows and chunks of %d words do not fit %lld rows of %lld",
                          panel.rows, panel.words, (long long) in->ne[1], (long long) in->ne[0]);
     }
+    if (!mm_unpacks(mm_type(spec->arch, DTYPE_BF16), kind, panel.pair > 0)) {
+        return error_set(err, ST_UNSUPPORTED, "UNPACK takes no panels of %s on %s",
+                         kernel_block_name(kind), aie_target(spec->arch)->name);
+    }
     for (int d = 1; d < TENSOR_DIMS; d++) {
         if (in->ne[d] != out->ne[d] || in->ne[d] <= 0) {
             return error_set(err, ST_INVALID, "unpack: dimension %d has %lld and %lld rows", d,

@@ -19,16 +19,21 @@ struct apart {
     struct asm_reg top, by, rest;           // a scale for each row, and what is too much times that
 };
 
-static struct apart take_apart(struct writer * w, int top) {
-    struct apart a;
+static struct apart take_constants(struct writer * w) {
+    struct apart a = {0};
     a.config = take_set(w, ASM_R, (int32_t) asm_target(w->p)->mul_config);
-    a.top = take_splat(w, LANE_8, top);
-    a.by = take(w, ASM_X);
-    a.rest = take(w, ASM_BM);
+    a.top = take_splat(w, LANE_8, TOP);
     for (int i = 0; i < 2; i++) {
         a.pick[i] = take_set(w, ASM_MASK, EVEN_8 + i);
         a.zip[i] = take_set(w, ASM_MASK, ZIP_8 + i);
     }
+    return a;
+}
+
+static struct apart take_apart(struct writer * w) {
+    struct apart a = take_constants(w);
+    a.by = take(w, ASM_X);
+    a.rest = take(w, ASM_BM);
     return a;
 }
 
@@ -64,55 +69,33 @@ static struct asm_reg number_of(struct writer * w, const struct apart * a, struc
 
 // ---- q4_0, and mxfp4 by what its places mean ----
 
-// Places in a table of 16 numbers, in lanes of two bytes, as bf16 numbers, more by 160. With r for
-// the lower three bits less 4 that is 160 + r + max(r, 0) + max(2 r, 4), or less by as much.
-enum { BASE = 0x4320 /* 160 */, MINUS_160 = 0xc320 };
-struct places {
-    struct asm_reg zero, four, eight, base;
-};
-
-static struct asm_reg lanes(struct writer * w, enum lane_op op, struct asm_reg a,
-                            struct asm_reg b) {
-    struct asm_reg d = asm_local(w->p, ASM_X);
-    emit_lanes(w->p, op, LANE_16, d, a, b);
-    return d;
-}
-
-static struct asm_reg most(struct writer * w, struct asm_reg a, struct asm_reg b) {
-    struct asm_reg d = asm_local(w->p, ASM_X);
-    emit_choose(w->p, LANE_MAX, LANE_16, d, emit_new_mask(w->p, LANE_16), a, b);
-    return d;
-}
-
-static struct asm_reg worked_out(struct writer * w, const struct places * c, struct asm_reg place) {
-    struct asm_reg r = asm_local(w->p, ASM_X), negative = emit_new_mask(w->p, LANE_16);
-    emit_choose(w->p, LANE_MIN_UNSIGNED, LANE_16, r, negative, place,
-                lanes(w, LANE_SUB, place, c->eight)); // which wraps for those below it
-    r = lanes(w, LANE_SUB, r, c->four);
-    struct asm_reg sum = lanes(w, LANE_ADD, r, most(w, r, c->zero));
-    sum = lanes(w, LANE_ADD, sum, most(w, lanes(w, LANE_ADD, r, r), c->four));
-    struct asm_reg d = asm_local(w->p, ASM_X);
-    emit_add_or_sub(w->p, LANE_16, d, c->base, sum, negative);
-    return d;
-}
+// Numbers of mxfp4 are TOP more while they are bytes, which spares a register, and behind TOP they
+// are 195 too much.
+enum { MINUS_195 = 0xc343 };
 
 // Lower halves of bytes are numbers of to[0], upper ones of to[1], which may have other scales; the
 // places are what they hold, or none are given.
 static void trip(struct writer * w, const struct apart * a, const struct apart * upper,
-                 const struct places * places, struct asm_reg from, const struct asm_reg to[2]) {
+                 const struct quant_places * places, struct asm_reg from,
+                 const struct asm_reg to[2]) {
     struct asm_program * p = w->p;
     struct asm_reg bytes[2], part[2];
     turn(w, a, from, bytes);
     for (int k = 0; k < 4; k++) {
         if (k % 2 == 0) {
             nibbles_of(w, a->pick, bytes[k / 2], part);
+            for (int i = 0; i < 2 && places; i++) {
+                part[i] = quant_worked_out(w, places, part[i]);
+            }
         }
         for (int i = 0; i < 2; i++) {
-            struct asm_reg number = number_of(w, a, part[i], k);
-            put(w, i ? upper : a, places ? worked_out(w, places, number) : number, k, to[i]);
+            put(w, i ? upper : a, number_of(w, a, part[i], k), k, to[i]);
         }
     }
     emit_advance(p, from, PITCH);
+}
+
+static void step(struct asm_program * p, const struct asm_reg to[2]) {
     for (int i = 0; i < 2; i++) {
         emit_advance(p, to[i], 4 * ROWS);
     }
@@ -146,17 +129,13 @@ static void bytes_trip(struct writer * w, const struct apart * a, struct asm_reg
 
 // ---- both blocks of a slice ----
 
-enum part { PART_Q4_0, PART_PLACES, PART_BYTES };
+enum part { PART_Q4_0, PART_BYTES };
 
-// Where the words of the first block are: as they came, or what a table made of them.
+// Where the words of the first block are.
 static void find_words(struct writer * w, enum part kind, struct asm_reg at) {
     struct asm_program * p = w->p;
     const struct asm_reg * pointers = w->q->pointers;
     struct asm_reg paired = asm_local(p, ASM_R);
-    if (kind == PART_PLACES) {
-        emit_set(p, at, address(w, MM_TABLED_WORDS));
-        return;
-    }
     read_param(w, paired, MM_PARAM_PAIRED, pointers[0]);
     if (kind == PART_Q4_0) { // such a run is told nothing else
         emit_copy(p, at, raw_of(w));
@@ -176,10 +155,6 @@ static void next_words(struct writer * w, enum part kind, struct asm_reg at) {
     struct asm_program * p = w->p;
     const struct asm_reg * pointers = w->q->pointers;
     struct asm_reg paired = asm_local(p, ASM_R), far = asm_local(p, ASM_R);
-    if (kind == PART_PLACES) {
-        emit_copy(p, at, sum_of(w, at, 4 * PITCH));
-        return;
-    }
     read_param(w, paired, MM_PARAM_PAIRED, pointers[0]);
     if (kind == PART_Q4_0) {
         emit_set(p, far, 4 * PITCH);
@@ -199,25 +174,16 @@ static void blocks(struct quant * q, enum part kind) {
     struct asm_program * p = w->p;
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
     struct asm_reg at = take(w, ASM_R), out = take(w, ASM_R);
-    struct apart a = take_apart(w, kind == PART_PLACES ? 0 : TOP);
-    struct places places = {.zero = a.top};
+    struct apart a = take_apart(w);
     struct asm_reg upper = a.top;
-    if (kind == PART_PLACES) {
-        places.four = take_splat(w, LANE_16, 4);
-        places.eight = take_splat(w, LANE_16, 8);
-        places.base = take_splat(w, LANE_16, BASE);
-    } else if (kind == PART_BYTES) {
+    if (kind == PART_BYTES) {
         upper = take_splat(w, LANE_8, 0x80);
     }
     int part = asm_label_new(p);
     quant_ready(w);
     emit_nibbles_begin(p);
     emit_copy(p, out, sum_of(w, q->base, 2 * ROWS - q->offset));
-    if (kind == PART_PLACES) {
-        emit_copy(p, scales, planes_of(w));
-    } else {
-        emit_set(p, scales, address(w, MM_SCALES));
-    }
+    emit_set(p, scales, address(w, MM_SCALES));
     find_words(w, kind, at);
     asm_label(p, part);
     emit_copy(p, from, at);
@@ -225,15 +191,15 @@ static void blocks(struct quant * q, enum part kind) {
     emit_load_next(p, MEM_SCALES, a.by, scales);
     if (kind != PART_BYTES) {
         emit_copy(p, to[1], sum_of(w, out, 16 * ROWS));
-        emit_each(p, LANE_PRODUCT, a.rest, a.rest,
-                  splat(w, LANE_16, kind == PART_PLACES ? MINUS_160 : MINUS_136), a.by, a.config);
+        emit_each(p, LANE_PRODUCT, a.rest, a.rest, splat(w, LANE_16, MINUS_136), a.by, a.config);
     }
     emit_set(p, q->number, kind == PART_BYTES ? 8 : 4);
     asm_loop_begin(p, q->number);
     if (kind == PART_BYTES) {
         bytes_trip(w, &a, upper, from, to[0]);
     } else {
-        trip(w, &a, &a, kind == PART_PLACES ? &places : NULL, from, to);
+        trip(w, &a, &a, NULL, from, to);
+        step(p, to);
     }
     asm_loop_end(p);
     struct asm_reg other[2] = {asm_local(p, ASM_R), asm_local(p, ASM_R)};
@@ -254,8 +220,57 @@ void quant_apart(struct quant * q) {
     blocks(q, PART_Q4_0);
 }
 
+// mxfp4: both blocks in one loop, for half of the rows and then for the other. Scales are the same
+// for the four words of a block, whose numbers end where the upper halves of its bytes begin.
+enum { WALK_SCALES = 2, WALK_TO }; // and of the upper halves; products of bf16 use none of them
+
 void quant_apart_places(struct quant * q) {
-    blocks(q, PART_PLACES);
+    struct writer writer = quant_begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
+    struct asm_reg at = take(w, ASM_R), out = take(w, ASM_R), planes = take(w, ASM_R);
+    struct asm_reg minus = take_splat(w, LANE_16, MINUS_195);
+    struct apart a = take_constants(w);
+    struct quant_places places;
+    int half = asm_label_new(p);
+    quant_take_places(w, &places);
+    places.middle = a.top;
+    quant_ready(w);
+    emit_nibbles_begin(p);
+    emit_copy(p, out, sum_of(w, q->base, 2 * ROWS - q->offset));
+    emit_copy(p, planes, planes_of(w));
+    emit_set_walk(p, WALK_SCALES, 4, 0, ROWS);
+    for (int i = 0; i < 2; i++) {
+        emit_set_walk(p, WALK_TO + i, 4, 4 * ROWS, 20 * ROWS);
+    }
+    emit_copy(p, at, quant_places_at(w, from));
+    asm_label(p, half);
+    emit_copy(p, from, at);
+    emit_copy(p, to[0], out);
+    emit_copy(p, to[1], sum_of(w, out, 16 * ROWS));
+    struct asm_reg plane = asm_local(p, ASM_R);
+    emit_alu(p, AIE_BASIC_ADD, plane, planes, masked(w, out, HALF));
+    emit_copy(p, scales, plane);
+    emit_set(p, q->number, 8);
+    asm_loop_begin(p, q->number);
+    a.by = asm_local(p, ASM_X);
+    a.rest = asm_local(p, ASM_BM);
+    emit_load(p, MEM_SCALES, a.by, scales, 0);
+    emit_walk(p, scales, WALK_SCALES);
+    emit_each(p, LANE_PRODUCT, a.rest, a.rest, minus, a.by, a.config);
+    trip(w, &a, &a, &places, from, to);
+    for (int i = 0; i < 2; i++) {
+        emit_walk(p, to[i], WALK_TO + i);
+    }
+    asm_loop_end(p);
+    struct asm_reg other[2] = {asm_local(p, ASM_R), asm_local(p, ASM_R)};
+    emit_set(p, other[0], 2 * QUANT_VECTOR);
+    emit_set(p, other[1], HALF);
+    emit_alu(p, AIE_BASIC_XOR, at, at, other[0]);
+    emit_alu(p, AIE_BASIC_XOR, out, out, other[1]);
+    emit_alu(p, AIE_BASIC_AND, q->number, at, other[0]);
+    asm_jump_if_nonzero(p, q->number, half);
+    quant_end(w);
 }
 
 void quant_apart_bytes(struct quant * q) {
@@ -322,7 +337,7 @@ void quant_apart_halves(struct quant * q) {
     struct asm_program * p = w->p;
     const struct asm_reg *pointers = q->pointers, from = pointers[0], *to = pointers + 1;
     struct asm_reg at = take(w, ASM_R), out = take(w, ASM_R);
-    struct apart a[2] = {take_apart(w, TOP)};
+    struct apart a[2] = {take_apart(w)};
     int part = asm_label_new(p);
     a[1] = a[0];
     a[1].by = take(w, ASM_X);
@@ -351,6 +366,7 @@ void quant_apart_halves(struct quant * q) {
     emit_set(p, q->number, 8);
     asm_loop_begin(p, q->number);
     trip(w, &a[0], &a[1], NULL, from, to);
+    step(p, to);
     asm_loop_end(p);
     struct asm_reg other[2] = {asm_local(p, ASM_R), asm_local(p, ASM_R)};
     emit_set(p, other[0], 2 * QUANT_VECTOR);
@@ -371,7 +387,7 @@ void quant_apart_long(struct quant * q, bool eight) {
     const struct asm_reg *at = q->pointers, from = at[0], scales = at[1], less = at[2], to = at[3];
     struct asm_reg half = take_set(w, ASM_R, 0), left = take(w, ASM_R);
     struct asm_reg one = take(w, ASM_X), offset = take_splat(w, LANE_16, MINUS_128);
-    struct apart a = take_apart(w, TOP);
+    struct apart a = take_apart(w);
     struct asm_reg upper = eight ? take_splat(w, LANE_8, 0x80) : one;
     int rows = asm_label_new(p), plane = asm_label_new(p);
     quant_ready(w);

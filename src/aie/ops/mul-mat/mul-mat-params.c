@@ -182,9 +182,9 @@ static void scales_params(const struct mm_type * t, const struct mm_shape * s,
                           const struct block_ways * w, int32_t p[MM_PARAM_COUNT]) {
     const struct long_block * l = &long_blocks[s->blocks];
     int later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
-    int other = MM_BLOCKS_OTHER | (s->paired ? MM_PAIRED_LATER : 0);
+    int other = MM_BLOCKS_OTHER | (s->paired && w->info->scale ? MM_PAIRED_LATER : 0);
     p[MM_PARAM_BITS] = w->tells ? MM_BITS_POWER : w->info->bits;
-    p[MM_PARAM_PAIRED] = s->paired && !w->info->scale ? 4 * MM_TILE : 0;
+    p[MM_PARAM_PAIRED] = s->paired && !w->info->scale && !w->tells ? 4 * MM_TILE : 0;
     p[MM_PARAM_LATER] = w->blocks ? later : 0;
     bool more =
         s->x_groups * t->x_group > MM_FEW_ROWS && l->at == MM_LONG && s->many != MM_MANY_UNPACKS;
@@ -204,9 +204,10 @@ static void scales_params(const struct mm_type * t, const struct mm_shape * s,
     p[MM_PARAM_OTHER] = other;
     p[MM_PARAM_D_AT] = l->d_at;
     p[MM_PARAM_D_SECOND] = EVEN_16 + l->d_second;
-    p[MM_PARAM_FIRST] = w->tells ? 1 : 2;
-    p[MM_PARAM_BLOCK] = kernel_block_bytes(s->blocks);
-    p[MM_PARAM_BLOCK_TRIPS] = kernel_block_bytes(s->blocks) / 4 * MM_TILE * 4 / QUANT_VECTOR;
+    bool first = s->paired && w->tells; // all scales
+    p[MM_PARAM_FIRST] = first ? 4 : w->tells ? 1 : 2;
+    p[MM_PARAM_BLOCK] = w->info->bytes - first;
+    p[MM_PARAM_BLOCK_TRIPS] = first ? 0 : w->info->bytes / 4 * MM_TILE * 4 / QUANT_VECTOR;
 }
 
 // Blocks that are multiplied as they are unpacked.

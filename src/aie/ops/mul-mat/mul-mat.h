@@ -114,6 +114,11 @@ static inline bool mm_takes_many(const struct mm_type * t, enum kernel_blocks bl
     const bool whole = kernel_block_bytes(blocks) % 4 == 0 || kernel_block(blocks)->scale == 0;
     return t->gemm_takes_blocks && kernel_block(blocks)->gemm && (paired || whole);
 }
+// Whether UNPACK takes such panels: of blocks whose scales are bytes there is no room for them
+// beside gemm, where numbers go lane by lane (quant-table.c).
+static inline bool mm_unpacks(const struct mm_type * t, enum kernel_blocks blocks, bool paired) {
+    return !paired || !t->by_lanes || !kernel_block(blocks)->power;
+}
 static inline bool mm_beside_numbers(enum kernel_blocks blocks) {
     return blocks == KERNEL_Q4_0;
 }
@@ -281,7 +286,7 @@ enum {
     MM_PARAM_FIRST =
         MM_PARAM_BEFORE_WORDS, // byte of a slice at which the first block's numbers begin,
     MM_PARAM_BLOCK,            // from there to the second's,
-    MM_PARAM_BLOCK_TRIPS,      // vectors of them,
+    MM_PARAM_BLOCK_TRIPS,      // vectors of them, 0: all scales come first,
     MM_PARAM_MORE,             // what is added to each byte,
     MM_PARAM_WORDS,            // and where they go
     MM_PARAM_TABLE,            // bytes,

@@ -1,12 +1,12 @@
 // quant-table: blocks whose numbers begin within a word, as whole words, [word][64 rows]: both of a
 // slice, one behind the other. Where numbers are places in a table these are looked up: 16 numbers
 // of 8 bits, each of which is held 64 times, and a row of choices between two of them by the bits
-// of a place. Any table will do. The one of mxfp4 is worked out where that is shorter (and in
-// aie2p-quant-transposed.c): 16 less than r + max(r, 4) + 2 max(r, 6), and a sign.
+// of a place. Any table will do. The one of mxfp4 is worked out where that is shorter: with r for
+// the lower three bits, u = r + max(r - 4, 0) and u + max(u - 8, 0), and a sign.
 //
 // Scales of mxfp4 are exponents, of which d is 2^(e - 128): e - 1 in bf16's place. The least two
 // are smaller than bf16's normal numbers and become 0. Where d is multiplied first with what is too
-// much, those from 2^116 on give NaN (2304: UNPACK), or from 2^121 on (160:
+// much, those from 2^116 on give NaN (2304: UNPACK), or from 2^121 on (195:
 // aie2p-quant-transposed.c).
 #include "quant-writer.h"
 
@@ -66,6 +66,13 @@ static void find_words(struct writer * w, struct asm_reg raw, struct asm_reg at)
     asm_label(p, here);
 }
 
+// UNPACK has no room for panels beside gemm on aie2p, and takes none with such blocks there.
+static bool takes_panels(const struct quant * q) {
+    return q->fused || q->wide || q->apart;
+}
+
+// In panels scales that are a byte are a word before the numbers of all blocks. These are whole
+// words as they come: who looks for them is told where they are.
 void quant_straighten(struct quant * q) {
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
@@ -74,8 +81,18 @@ void quant_straighten(struct quant * q) {
     struct asm_reg by[2] = {take(w, ASM_MASK), take(w, ASM_MASK)};
     struct asm_reg bits[2] = {take(w, ASM_X), take(w, ASM_X)}, more = take(w, ASM_X);
     int again = asm_label_new(p);
+    int begin = asm_label_new(p), end = asm_label_new(p);
     quant_ready(w);
     find_words(w, raw, at);
+    if (takes_panels(q)) {
+        read_param(w, q->number, MM_PARAM_BLOCK_TRIPS, from[0]);
+        asm_jump_if_nonzero(p, q->number, begin);
+        struct asm_reg come = sum_of(w, raw, -address(w, 0));
+        emit_alu(p, AIE_BASIC_ADD, come, come, shifted(w, at, 8 - 2 /* WORD */));
+        store_param(w, come, MM_PARAM_WORDS, from[1]);
+        asm_jump(p, end);
+    }
+    asm_label(p, begin);
     struct asm_reg n = asm_local(p, ASM_R), goes = asm_local(p, ASM_R);
     read_param(w, n, MM_PARAM_MORE, from[0]);
     emit_splat(p, LANE_8, more, n);
@@ -109,7 +126,19 @@ void quant_straighten(struct quant * q) {
     emit_alu(p, AIE_BASIC_ADD, at, at, q->number);
     emit_add_small(p, left, left, -1);
     asm_jump_if_nonzero(p, left, again);
+    asm_label(p, end);
     quant_end(w);
+}
+
+// Where the places of a slice are, as whole words.
+struct asm_reg quant_places_at(struct writer * w, struct asm_reg pointer) {
+    struct asm_reg at = asm_local(w->p, ASM_R);
+    if (!takes_panels(w->q)) {
+        emit_set(w->p, at, address(w, MM_TABLED_WORDS));
+        return at;
+    }
+    read_param(w, at, MM_PARAM_WORDS, pointer);
+    return sum_of(w, at, address(w, 0));
 }
 
 // ---- a table ----
@@ -213,7 +242,8 @@ static void look_up(struct quant * q, bool is_long) {
         add_long_words(w, block);
         emit_copy(p, from, block);
     } else {
-        emit_copy(p, from, sum_of(w, block, address(w, MM_TABLED_WORDS)));
+        emit_alu(p, AIE_BASIC_ADD, block, block, quant_places_at(w, from));
+        emit_copy(p, from, block);
     }
     emit_set(p, q->number, VECTORS);
     asm_loop_begin(p, q->number);
@@ -240,65 +270,56 @@ static void look_up(struct quant * q, bool is_long) {
     quant_end(w);
 }
 
-// The numbers of mxfp4, more by 128 where they stay bytes.
-struct mxfp4 {
-    struct asm_reg seven, four, six, eight, less, middle;
-};
+void quant_take_places(struct writer * w, struct quant_places * c) {
+    c->seven = take_splat(w, LANE_8, 7);
+    c->four = take_splat(w, LANE_8, 4);
+    c->eight = take_splat(w, LANE_8, 8);
+}
 
-static struct asm_reg worked_out(struct writer * w, const struct mxfp4 * m, struct asm_reg places) {
-    struct asm_program * p = w->p;
-    struct asm_reg most[2], sum, negative = emit_new_mask(p, LANE_8), d = asm_local(p, ASM_X);
-    struct asm_reg r = lanes_8(w, LANE_AND, places, m->seven);
-    for (int i = 0; i < 2; i++) {
-        most[i] = asm_local(p, ASM_X);
-        emit_choose(p, LANE_MAX, LANE_8, most[i], emit_new_mask(p, LANE_8), r,
-                    i ? m->six : m->four);
-    }
-    sum = lanes_8(w, LANE_ADD, r, most[0]);
-    sum = lanes_8(w, LANE_ADD, sum, lanes_8(w, LANE_ADD, most[1], most[1]));
-    sum = lanes_8(w, LANE_ADD, sum, m->less);
-    emit_compare(p, LANE_NOT_LESS, LANE_8, negative, places, m->eight);
-    emit_add_or_sub(p, LANE_8, d, m->middle, sum, negative);
+// a and by how much it is more than b.
+static struct asm_reg steeper(struct writer * w, struct asm_reg a, struct asm_reg b) {
+    struct asm_reg more = asm_local(w->p, ASM_X);
+    emit_excess(w->p, LANE_8, more, a, b);
+    return lanes_8(w, LANE_ADD, a, more);
+}
+
+struct asm_reg quant_worked_out(struct writer * w, const struct quant_places * c,
+                                struct asm_reg places) {
+    struct asm_reg r = lanes_8(w, LANE_AND, places, c->seven), d = asm_local(w->p, ASM_X);
+    emit_sub_from(w->p, LANE_8, d, c->middle, steeper(w, steeper(w, r, c->four), c->eight), places,
+                  c->eight);
     return d;
 }
 
-// Each block's lower halves of bytes come first, then its upper ones.
+// Each block's lower halves of bytes come first, then its upper ones. Products that are multiplied
+// as they are unpacked use none of the walks yet, nor does UNPACK.
 static void work_out(struct quant * q) {
+    enum { WALK = 0 };
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
-    const struct asm_reg from = q->pointers[0], *to = q->pointers + 1;
-    struct asm_reg i = take_set(w, ASM_R, 2), pick[2];
-    int again = asm_label_new(p);
+    const struct asm_reg from = q->pointers[0], to = q->pointers[1];
+    struct asm_reg pick[2];
     for (int n = 0; n < 2; n++) {
         pick[n] = take_set(w, ASM_R, EVEN_8 + n);
     }
-    struct mxfp4 m = {.seven = take_splat(w, LANE_8, 7),
-                      .four = take_splat(w, LANE_8, 4),
-                      .six = take_splat(w, LANE_8, 6),
-                      .eight = take_splat(w, LANE_8, 8),
-                      .less = take_splat(w, LANE_8, -16),
-                      .middle = take_splat(w, LANE_8, q->fused ? 128 : 0)};
+    struct quant_places c;
+    quant_take_places(w, &c);
+    c.middle = take_splat(w, LANE_8, q->fused ? 128 : 0);
     quant_ready(w);
     emit_nibbles_begin(p);
-    emit_set(p, from, address(w, MM_TABLED_WORDS));
-    for (int n = 0; n < 2; n++) {
-        emit_set(p, to[n], address(w, MM_TABLED_BYTES + n * BLOCK));
-    }
-    asm_label(p, again);
-    emit_set(p, q->number, VECTORS);
+    emit_set(p, to, address(w, MM_TABLED_BYTES + BLOCK / 2)); // from where offsets reach both
+    emit_set_walk(p, WALK, VECTORS, QUANT_VECTOR, QUANT_VECTOR + BLOCK);
+    emit_copy(p, from, quant_places_at(w, from));
+    emit_set(p, q->number, 2 * VECTORS);
     asm_loop_begin(p, q->number);
     struct asm_reg v = asm_local(p, ASM_X), part[2];
     emit_load_next(p, MEM_BLOCKS, v, from);
     nibbles_of(w, pick, v, part);
     for (int n = 0; n < 2; n++) {
-        emit_store_next(p, MEM_BYTES, worked_out(w, &m, part[n]), to[n]);
+        emit_store(p, MEM_BYTES, quant_worked_out(w, &c, part[n]), to, (2 * n - 1) * BLOCK / 2);
     }
+    emit_walk(p, to, WALK);
     asm_loop_end(p);
-    for (int n = 0; n < 2; n++) {
-        emit_advance(p, to[n], BLOCK);
-    }
-    emit_add_small(p, i, i, -1);
-    asm_jump_if_nonzero(p, i, again);
     quant_end(w);
 }
 
@@ -335,15 +356,19 @@ void quant_next_block(struct quant * q) {
     quant_end(w);
 }
 
-// Block b of four has its exponent in byte b of word 4 b.
+// Block b of four has its exponent in byte b of word 4 b, in panels of the first word.
 void quant_power_scales(struct quant * q) {
     struct writer writer = quant_begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1], trips = take_set(w, ASM_R, 4);
     struct asm_reg by = take_set(w, ASM_R, 0), half = take_set(w, ASM_R, EVEN_16);
     struct asm_reg byte = take_splat(w, LANE_16, 0xff), one = take_splat(w, LANE_16, 1);
-    struct asm_reg raise = take(w, ASM_S), stay = take(w, ASM_S);
+    struct asm_reg raise = take(w, ASM_S), stay = take(w, ASM_S), far = take(w, ASM_R);
     quant_ready(w);
+    if (takes_panels(q)) {
+        read_param(w, q->number, MM_PARAM_BLOCK_TRIPS, from);
+        emit_copy(p, far, shifted(w, q->number, 6 /* QUANT_VECTOR */));
+    }
     emit_set_shift(p, raise, 7);
     emit_set_shift(p, stay, 0);
     find_block(w, from);
@@ -351,6 +376,9 @@ void quant_power_scales(struct quant * q) {
     emit_set(p, to, address(w, MM_LONG_TABLE));
     asm_loop_begin(p, trips);
     asm_loop_alone(p);
+    if (takes_panels(q)) {
+        emit_copy(p, from, q->number);
+    }
     for (int rows = 0; rows < 2; rows++) {
         struct asm_reg moved[2], e = asm_local(p, ASM_X), most = asm_local(p, ASM_X);
         for (int i = 0; i < 2; i++) {
@@ -369,7 +397,11 @@ void quant_power_scales(struct quant * q) {
         }
         emit_store(p, MEM_SCALES, d, to, rows * QUANT_VECTOR);
     }
-    emit_advance(p, from, 4 * WORD);
+    if (takes_panels(q)) {
+        emit_alu(p, AIE_BASIC_ADD, q->number, q->number, far);
+    } else {
+        emit_advance(p, from, 4 * WORD);
+    }
     emit_advance(p, to, PLANE);
     emit_add_small(p, by, by, 1);
     asm_loop_end(p);

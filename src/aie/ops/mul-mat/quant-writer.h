@@ -186,6 +186,17 @@ static inline struct asm_reg shuffled(struct writer * w, struct asm_reg a, struc
     return d;
 }
 
+// Numbers of mxfp4, of the bytes that are their places (quant-table.c): `middle` and what the table
+// has there.
+struct quant_places {
+    struct asm_reg seven, four, eight, middle;
+};
+// Where the places of a slice are, as whole words.
+struct asm_reg quant_places_at(struct writer * w, struct asm_reg pointer);
+void quant_take_places(struct writer * w, struct quant_places * c); // all but `middle`
+struct asm_reg quant_worked_out(struct writer * w, const struct quant_places * c,
+                                struct asm_reg places);
+
 // The lower halves of the bytes of a vector, and the upper ones; pick: the even and the odd of 64
 // bytes.
 static inline void nibbles_of(struct writer * w, const struct asm_reg pick[2], struct asm_reg bytes,
