@@ -76,17 +76,17 @@ struct view mat_packed(const struct mat_source * s, enum mat_pieces pieces, void
 // ---- blocks ----
 
 bool mat_padded(const struct mat_world * w, const struct mat_source * s, struct mat_source * out) {
-    enum { LEAST_BLOCKS = 3, PART = 12 }; // rows get longer by a twelfth at most
+    enum { LEAST_BLOCKS = 3, PART = 12 }; // what lies better is a twelfth longer at most
     const struct view * v = &s->view;
     int64_t block = ggml_blck_size(v->type);
     bool found = false;
     if (s->columns || block == 1 || v->nb[0] != ggml_type_size(v->type) || mat_streams(s, MAT_HI)) {
         return false;
     }
-    for (int64_t n = 1; n <= LEAST_BLOCKS || PART * n * block <= v->ne[0]; n++) {
+    for (int64_t n = 1; found ? PART * n * block <= v->ne[0] : n <= LEAST_BLOCKS; n++) {
         const int64_t ne[] = {v->ne[0] + n * block, v->ne[1], v->ne[2], v->ne[3]};
         struct mat_source padded = {.view = view_contiguous(v->type, ne, NULL)};
-        if ((found && !panels_asked()) || !mat_streams(&padded, MAT_HI)) {
+        if (!mat_streams(&padded, MAT_HI)) {
             continue;
         }
         // A chunk that is all of a row wants so much of a memtile that reading does not run ahead.
@@ -94,7 +94,7 @@ bool mat_padded(const struct mat_world * w, const struct mat_source * s, struct 
                     2 * 4 * (size_t) padded.panel.words <= padded.view.nb[1];
         *out = found && !lies ? *out : padded;
         found = true;
-        if (lies) {
+        if (lies || !panels_asked()) {
             break;
         }
     }

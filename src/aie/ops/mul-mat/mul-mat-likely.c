@@ -27,7 +27,7 @@ static const struct slice blocks[AIE_ARCH_COUNT][KERNEL_BLOCKS] =
                 [KERNEL_Q5_K] = {1350, 1000},
                 [KERNEL_Q6_K] = {1730, 870},
                 [KERNEL_IQ4_NL] = {4520, 860},
-                [KERNEL_MXFP4] = {1760, 870},
+                [KERNEL_MXFP4] = {1200, 870},
                 [KERNEL_Q4_1] = {2770, 75},
                 [KERNEL_Q5_0] = {3260, 75},
                 [KERNEL_Q5_1] = {3420, 75},
@@ -42,7 +42,7 @@ static const struct slice blocks[AIE_ARCH_COUNT][KERNEL_BLOCKS] =
                 [KERNEL_Q5_K] = {1970, 370},
                 [KERNEL_Q6_K] = {2140, 640},
                 [KERNEL_IQ4_NL] = {6840, 370},
-                [KERNEL_MXFP4] = {2930, 370},
+                [KERNEL_MXFP4] = {1700, 370},
                 [KERNEL_Q4_1] = {1740, 370},
                 [KERNEL_Q5_0] = {2270, 370},
                 [KERNEL_Q5_1] = {2380, 370},
@@ -64,7 +64,7 @@ static int64_t paid(int64_t bytes, int64_t run) {
 // The same by gemm's own program (gemm_by_blocks), whose b is bf16.
 static const int by_gemm[KERNEL_BLOCKS] = {
     [KERNEL_Q4_0] = 850,  [KERNEL_Q8_0] = 1065,   [KERNEL_Q4_K] = 1235,  [KERNEL_Q5_K] = 1540,
-    [KERNEL_Q6_K] = 2310, [KERNEL_IQ4_NL] = 5800, [KERNEL_MXFP4] = 2415,
+    [KERNEL_Q6_K] = 2310, [KERNEL_IQ4_NL] = 5800, [KERNEL_MXFP4] = 1210,
 };
 enum { BY_GEMM_FOUR = 328 };
 
