@@ -89,7 +89,10 @@ static void point_all(struct writer * w, struct asm_reg time, struct asm_reg tab
     struct asm_reg first_less = added(w, first, further), second_less = added(w, second, further);
     emit_copy(p, less[0], first_less);
     emit_copy(p, less[1], second_less);
-    struct asm_reg bytes = added(w, shifted(w, rows, 1), shifted(w, later, 10 /* WORDS PITCH */));
+    // One after the other: the order of arguments is the compiler's, and with it that of
+    // instructions.
+    struct asm_reg words = shifted(w, later, 10 /* WORDS PITCH */);
+    struct asm_reg bytes = added(w, shifted(w, rows, 1), words);
     emit_copy(p, q->pointers[0], sum_of(w, bytes, address(w, MM_LONG_BYTES)));
     struct asm_reg out = added(w, rows, shifted(w, later, 11 /* 4 WORDS ROWS */));
     struct asm_reg base = sum_of(w, q->base, 2 * ROWS - q->offset);
