@@ -116,6 +116,7 @@ void expert_product(const struct expert_call * c, int64_t expert, int64_t row,
                     struct expert_product * out) {
     int64_t slot = row % c->n_slots, token = row / c->n_slots;
     struct ggml_tensor *a = &out->a, *b = &out->b, *node = &out->node;
+    out->panel = (struct kernel_panel){0};
     *a = *c->as;
     *b = *c->b;
     *node = *c->node;

@@ -95,6 +95,17 @@ static void trip(struct writer * w, const struct apart * a, const struct apart *
     emit_advance(p, from, PITCH);
 }
 
+// Where the words and the numbers of the other half of the rows are; q->number: it is the second.
+static void other_half(struct writer * w, struct asm_reg at, struct asm_reg out) {
+    struct asm_program * p = w->p;
+    struct asm_reg words = asm_local(p, ASM_R), rows = asm_local(p, ASM_R);
+    emit_set(p, words, 2 * QUANT_VECTOR);
+    emit_set(p, rows, HALF);
+    emit_alu(p, AIE_BASIC_XOR, at, at, words);
+    emit_alu(p, AIE_BASIC_XOR, out, out, rows);
+    emit_alu(p, AIE_BASIC_AND, w->q->number, at, words);
+}
+
 static void step(struct asm_program * p, const struct asm_reg to[2]) {
     for (int i = 0; i < 2; i++) {
         emit_advance(p, to[i], 4 * ROWS);
@@ -202,12 +213,7 @@ static void blocks(struct quant * q, enum part kind) {
         step(p, to);
     }
     asm_loop_end(p);
-    struct asm_reg other[2] = {asm_local(p, ASM_R), asm_local(p, ASM_R)};
-    emit_set(p, other[0], 2 * QUANT_VECTOR);
-    emit_set(p, other[1], HALF);
-    emit_alu(p, AIE_BASIC_XOR, at, at, other[0]);
-    emit_alu(p, AIE_BASIC_XOR, out, out, other[1]);
-    emit_alu(p, AIE_BASIC_AND, q->number, at, other[0]);
+    other_half(w, at, out);
     asm_jump_if_nonzero(p, q->number, part);
     next_words(w, kind, at);
     emit_copy(p, out, sum_of(w, out, 32 * ROWS));
@@ -263,12 +269,7 @@ void quant_apart_places(struct quant * q) {
         emit_walk(p, to[i], WALK_TO + i);
     }
     asm_loop_end(p);
-    struct asm_reg other[2] = {asm_local(p, ASM_R), asm_local(p, ASM_R)};
-    emit_set(p, other[0], 2 * QUANT_VECTOR);
-    emit_set(p, other[1], HALF);
-    emit_alu(p, AIE_BASIC_XOR, at, at, other[0]);
-    emit_alu(p, AIE_BASIC_XOR, out, out, other[1]);
-    emit_alu(p, AIE_BASIC_AND, q->number, at, other[0]);
+    other_half(w, at, out);
     asm_jump_if_nonzero(p, q->number, half);
     quant_end(w);
 }
@@ -368,12 +369,7 @@ void quant_apart_halves(struct quant * q) {
     trip(w, &a[0], &a[1], NULL, from, to);
     step(p, to);
     asm_loop_end(p);
-    struct asm_reg other[2] = {asm_local(p, ASM_R), asm_local(p, ASM_R)};
-    emit_set(p, other[0], 2 * QUANT_VECTOR);
-    emit_set(p, other[1], HALF);
-    emit_alu(p, AIE_BASIC_XOR, at, at, other[0]);
-    emit_alu(p, AIE_BASIC_XOR, out, out, other[1]);
-    emit_alu(p, AIE_BASIC_AND, q->number, at, other[0]);
+    other_half(w, at, out);
     asm_jump_if_nonzero(p, q->number, part);
     quant_end(w);
 }
