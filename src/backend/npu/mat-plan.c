@@ -4,7 +4,6 @@
 // where k is cut, the ADD kernel sums up what they come to.
 // supports_op and graph_compute both come here.
 #include "mat-plan-impl.h"
-#include "panels.h"
 
 #include "kernel/shared.h"
 

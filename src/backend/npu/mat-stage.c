@@ -3,7 +3,6 @@
 // elements are zero on both sides of a product and so add nothing to it.
 #include "mat.h"
 #include "panels.h"
-#include "panels.h"
 
 #include "kernel/shared.h"
 
